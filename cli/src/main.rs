@@ -1,0 +1,2 @@
+//! The command `tenure`.
+fn main() {}

@@ -1,0 +1,340 @@
+//! The front door: locks, shared locks and permits by name, over one session that is opened and re-opened behind the scenes.
+
+use std::{num::NonZeroU32, sync::Arc, time::Duration};
+
+use tokio::{
+    sync::Mutex,
+    time::{Instant, timeout},
+};
+
+use crate::{
+    backend::Backend,
+    error::{Error, ErrorKind, Result},
+    guard::{LockGuard, Permit, ReadGuard, Tenure},
+    holder::Holder,
+    keeper::{Keeper, Pause, margin, period},
+    place::{Look, Place},
+    queue::QueueName,
+    rule::{Mode, Turn, turn_after},
+};
+
+/// How a [`Coordinator`] behaves; the same on every backend.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Options {
+    /// The validity wanted: for so long after a keep-alive was sent the tenure is certain, less a margin of a tenth (at least 200 ms).
+    /// 1 second to 1 day; 10 seconds unless set.
+    pub ttl: Duration,
+    /// How long the calls that do not wait for their turn (connecting, `try_lock`) go on trying to reach the backend. 5 seconds unless set.
+    pub connect_timeout: Duration,
+    /// Added to every token; the same for everybody who uses the namespace. 0 unless set.
+    pub token_base: u64,
+    /// What entries say about the program that made them. The name of this program unless set.
+    pub program: Option<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { ttl: Duration::from_secs(10), connect_timeout: Duration::from_secs(5), token_base: 0, program: None }
+    }
+}
+
+impl Options {
+    const TTL: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(24 * 3600);
+
+    /// Checks that it can work.
+    ///
+    /// # Errors
+    /// `Config`, with what to write instead.
+    pub fn check(&self) -> Result<()> {
+        let complaint = if !Self::TTL.contains(&self.ttl) {
+            format!("ttl = {} is out of range: write 1s to 24h", humantime::format_duration(self.ttl))
+        } else if self.connect_timeout.is_zero() {
+            "connect_timeout = 0s leaves no time to connect: write 1s or more".to_owned()
+        } else {
+            return Ok(());
+        };
+        Err(Error::new(ErrorKind::Config, complaint))
+    }
+
+    /// The longest time that can be kept free before the deadline, for work to be ended in an orderly way: what is left of the ttl after
+    /// the margin and two keep-alive periods, so that one lost keep-alive ends nothing.
+    pub fn longest_grace(&self) -> Duration {
+        self.ttl.saturating_sub(margin(self.ttl)).saturating_sub(2 * period(self.ttl))
+    }
+}
+
+/// Locks over one backend. Cheap to clone; clones share one session, however many names they use.
+///
+/// Every name is one queue, whatever is done with it: a writer excludes readers and permit holders of that name too. After a loss the
+/// next acquisition opens a fresh session; a guard never survives its own. Dropping the last clone (guards included) ends the session in
+/// the background; [`Coordinator::close`] waits for it.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+/// use tenure_core::{Coordinator, MemoryBackend, Options};
+///
+/// let coordinator = Coordinator::new(MemoryBackend::new(), Options::default())?;
+/// let guard = coordinator.lock("invoices").await?;
+/// assert!(coordinator.try_lock("invoices").await?.is_none());
+/// let sent = guard.run(async { format!("sent with token {}", guard.token()) }).await?;
+/// guard.release().await?;
+/// assert!(coordinator.try_lock("invoices").await?.is_some());
+/// # drop(sent);
+/// # Ok::<(), tenure_core::Error>(()) }).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct Coordinator {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    backend: Arc<dyn Backend>,
+    options: Options,
+    session: Mutex<Option<Keeper>>,
+}
+
+/// How one try to be granted ended.
+enum Round {
+    Granted(Tenure),
+    Busy,
+    /// The session was lost, or our entry removed: enter anew.
+    Again,
+}
+
+impl Coordinator {
+    /// A coordinator over a backend. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// `Config` if the options cannot work.
+    pub fn new(backend: impl Backend, options: Options) -> Result<Self> {
+        options.check()?;
+        let shared = Shared { backend: Arc::new(backend), options, session: Mutex::new(None) };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Opens the session now, so that what is wrong with address, credentials or settings is told now. Takes at most the
+    /// `connect_timeout`.
+    ///
+    /// # Errors
+    /// Any kind; `Unavailable` if nobody answers in time.
+    pub async fn connect(&self) -> Result<()> {
+        self.soon(self.session_when_up(Some(self.shared.options.connect_timeout))).await.map(drop)
+    }
+
+    /// The settings it works by.
+    pub fn options(&self) -> &Options {
+        &self.shared.options
+    }
+
+    /// The backend it works over.
+    pub fn backend(&self) -> &Arc<dyn Backend> {
+        &self.shared.backend
+    }
+
+    /// Waits until nobody else holds anything on this name. First in, first out. While the backend is away it waits on; put a
+    /// `tokio::time::timeout` around it for a limit.
+    ///
+    /// # Errors
+    /// `Config` for a bad name, `Denied` and the like when waiting would not help.
+    ///
+    /// # Cancel safety
+    /// Dropping the future gives up the place in the queue; the backend is told in the background.
+    pub async fn lock(&self, name: &str) -> Result<LockGuard> {
+        LockGuard::new(self.acquire(name, Mode::Write).await?, self.shared.options.token_base)
+    }
+
+    /// `None` if somebody holds the name or waits for it. A refused try writes nothing.
+    ///
+    /// # Errors
+    /// As [`Coordinator::lock`], and `Unavailable` if the backend cannot be reached within the `connect_timeout`.
+    ///
+    /// # Cancel safety
+    /// As [`Coordinator::lock`].
+    pub async fn try_lock(&self, name: &str) -> Result<Option<LockGuard>> {
+        let granted = self.try_acquire(name, Mode::Write).await?;
+        granted.map(|tenure| LockGuard::new(tenure, self.shared.options.token_base)).transpose()
+    }
+
+    /// Waits until only readers hold this name. A waiting writer is not overtaken.
+    ///
+    /// # Errors
+    /// As [`Coordinator::lock`].
+    ///
+    /// # Cancel safety
+    /// As [`Coordinator::lock`].
+    pub async fn read(&self, name: &str) -> Result<ReadGuard> {
+        Ok(ReadGuard { tenure: self.acquire(name, Mode::Read).await? })
+    }
+
+    /// `None` if it would have to wait.
+    ///
+    /// # Errors
+    /// As [`Coordinator::try_lock`].
+    ///
+    /// # Cancel safety
+    /// As [`Coordinator::lock`].
+    pub async fn try_read(&self, name: &str) -> Result<Option<ReadGuard>> {
+        Ok(self.try_acquire(name, Mode::Read).await?.map(|tenure| ReadGuard { tenure }))
+    }
+
+    /// Waits until fewer than `of` permits of this name are held. Where holders and waiters name different limits, the smallest counts.
+    ///
+    /// # Errors
+    /// As [`Coordinator::lock`].
+    ///
+    /// # Cancel safety
+    /// As [`Coordinator::lock`].
+    pub async fn permit(&self, name: &str, of: NonZeroU32) -> Result<Permit> {
+        Ok(Permit { tenure: self.acquire(name, Mode::Permit(of)).await? })
+    }
+
+    /// `None` if it would have to wait.
+    ///
+    /// # Errors
+    /// As [`Coordinator::try_lock`].
+    ///
+    /// # Cancel safety
+    /// As [`Coordinator::lock`].
+    pub async fn try_permit(&self, name: &str, of: NonZeroU32) -> Result<Option<Permit>> {
+        Ok(self.try_acquire(name, Mode::Permit(of)).await?.map(|tenure| Permit { tenure }))
+    }
+
+    /// Leaves all queues and ends the session; guards that still exist are lost. Waits until the backend has said so, or the ttl is over.
+    ///
+    /// # Errors
+    /// What the backend failed with; the session expires then.
+    pub async fn close(&self) -> Result<()> {
+        let keeper = self.shared.session.lock().await.take();
+        match keeper {
+            Some(keeper) => keeper.close().await,
+            None => Ok(()),
+        }
+    }
+
+    async fn acquire(&self, name: &str, mode: Mode) -> Result<Tenure> {
+        let queue = QueueName::new(name)?;
+        loop {
+            let keeper = self.session_when_up(None).await?;
+            if let Round::Granted(tenure) = again_if_lost(self.wait_for_turn(keeper, &queue, mode).await)? {
+                return Ok(tenure);
+            }
+        }
+    }
+
+    async fn try_acquire(&self, name: &str, mode: Mode) -> Result<Option<Tenure>> {
+        let queue = QueueName::new(name)?;
+        self.soon(async {
+            loop {
+                let keeper = self.session_when_up(Some(self.shared.options.connect_timeout)).await?;
+                match again_if_lost(self.take_if_free(keeper, &queue, mode).await)? {
+                    Round::Granted(tenure) => return Ok(Some(tenure)),
+                    Round::Busy => return Ok(None),
+                    Round::Again => {}
+                }
+            }
+        })
+        .await
+    }
+
+    async fn wait_for_turn(&self, keeper: Keeper, queue: &QueueName, mode: Mode) -> Result<Round> {
+        let (place, mut seen) = Place::enter(keeper, queue.clone(), mode, self.value()).await?;
+        loop {
+            match place.look(seen)? {
+                Look::Granted(seen, me) => return Ok(Round::Granted(Tenure::start(place, seen, me))),
+                Look::Gone => return Ok(Round::Again),
+                Look::Wait(before, turn) => seen = place.wait(&before, turn).await?,
+            }
+        }
+    }
+
+    /// Looks before it enters, so that tries which are bound to fail disturb nobody.
+    async fn take_if_free(&self, keeper: Keeper, queue: &QueueName, mode: Mode) -> Result<Round> {
+        let seen = keeper.retry(|| keeper.session.list(queue)).await?;
+        if turn_after(&seen.queue, mode) != Turn::Mine {
+            return Ok(Round::Busy);
+        }
+        let (place, seen) = Place::enter(keeper, queue.clone(), mode, self.value()).await?;
+        match place.look(seen)? {
+            Look::Granted(seen, me) => Ok(Round::Granted(Tenure::start(place, seen, me))),
+            Look::Gone => Ok(Round::Again),
+            Look::Wait(..) => place.leave().await.map(|()| Round::Busy),
+        }
+    }
+
+    fn value(&self) -> Arc<[u8]> {
+        Holder::this_process(self.shared.options.program.as_deref()).to_value().into()
+    }
+
+    /// The live session, opened if need be; tries for as long as the backend is away, or until the limit.
+    async fn session_when_up(&self, limit: Option<Duration>) -> Result<Keeper> {
+        let start = Instant::now();
+        let mut pause = Pause::new();
+        loop {
+            match self.session().await {
+                Err(error)
+                    if error.is_retryable() && limit.is_none_or(|limit| start.elapsed() + pause.length() < limit) =>
+                {
+                    pause.after(&error).await;
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    async fn session(&self) -> Result<Keeper> {
+        let mut slot = self.shared.session.lock().await;
+        if let Some(keeper) = slot.as_ref().filter(|keeper| keeper.is_held()) {
+            return Ok(keeper.clone());
+        }
+        *slot = None;
+        let Shared { backend, options, .. } = &*self.shared;
+        let opened = within(options.connect_timeout, backend.open(options.ttl)).await?;
+        if opened.ttl < options.ttl {
+            return Err(Error::new(
+                ErrorKind::Config,
+                format!("the server grants no more than {:?}: write ttl = {:?} or less", opened.ttl, opened.ttl),
+            ));
+        }
+        let keeper = Keeper::start(opened, backend.clock().clone());
+        within(options.connect_timeout, self.settle_token_base(&keeper)).await?;
+        *slot = Some(keeper.clone());
+        Ok(keeper)
+    }
+
+    async fn settle_token_base(&self, keeper: &Keeper) -> Result<()> {
+        let wanted = self.shared.options.token_base;
+        let stored = keeper.retry(|| keeper.session.settle_token_base(wanted)).await?;
+        if stored == wanted {
+            return Ok(());
+        }
+        let advice = if stored > wanted {
+            format!("write token_base = {stored}, as all who use it do")
+        } else {
+            "it can be raised only while nobody else uses the namespace: stop the others first".to_owned()
+        };
+        Err(Error::new(ErrorKind::Config, format!("token_base = {wanted}, but this namespace has {stored}: {advice}")))
+    }
+
+    /// Bounds what does not wait for its turn.
+    async fn soon<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        within(self.shared.options.connect_timeout, work).await
+    }
+}
+
+async fn within<T>(limit: Duration, work: impl Future<Output = Result<T>>) -> Result<T> {
+    timeout(limit, work).await.unwrap_or_else(|_| {
+        Err(Error::new(
+            ErrorKind::Unavailable,
+            format!("the backend did not answer within {}", humantime::format_duration(limit)),
+        ))
+    })
+}
+
+fn again_if_lost(round: Result<Round>) -> Result<Round> {
+    match round {
+        Err(error) if error.kind() == ErrorKind::SessionLost => Ok(Round::Again),
+        round => round,
+    }
+}

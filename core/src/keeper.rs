@@ -1,0 +1,337 @@
+//! One task per session: it keeps the session alive, owns its deadline, tells its loss once, and leaves queues until they are left.
+
+use std::{fmt, future::Future, sync::Arc, time::Duration};
+
+use tokio::{
+    runtime::Handle,
+    sync::{mpsc, oneshot, watch},
+    task::{JoinHandle, JoinSet},
+    time::{sleep, timeout},
+};
+
+use crate::{
+    backend::{Opened, Session},
+    clock::{Clock, Moment},
+    error::{Error, ErrorKind, Result},
+    queue::{ContenderId, QueueName},
+};
+
+/// Why a tenure is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LossReason {
+    /// No keep-alive succeeded in time: the deadline has passed.
+    Expired,
+    /// The backend has ended the session, or the coordinator was closed.
+    SessionEnded,
+    /// Somebody removed the entry.
+    Removed,
+}
+
+impl fmt::Display for LossReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Expired => "it could not be renewed before its deadline",
+            Self::SessionEnded => "its session has ended",
+            Self::Removed => "its entry was removed by somebody else",
+        })
+    }
+}
+
+/// How things stand with a session. The deadline is already shortened by the margin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Health {
+    Held(Moment),
+    InJeopardy(Moment),
+    Lost(LossReason),
+}
+
+/// What is taken off what a backend grants: for clocks of different speed, and for the time a loss takes to be acted on.
+pub(crate) fn margin(ttl: Duration) -> Duration {
+    (ttl / 10).max(Duration::from_millis(200))
+}
+
+/// How often a session is renewed.
+pub(crate) fn period(ttl: Duration) -> Duration {
+    ttl / 3
+}
+
+/// A session that is kept alive for as long as a clone of this exists.
+#[derive(Clone, Debug)]
+pub(crate) struct Keeper {
+    pub(crate) session: Arc<dyn Session>,
+    pub(crate) clock: Clock,
+    health: watch::Receiver<Health>,
+    commands: mpsc::UnboundedSender<Command>,
+    runtime: Handle,
+}
+
+enum Command {
+    Leave(Leave),
+    /// A call has answered that the session is over.
+    SessionLost,
+    Close(oneshot::Sender<Result<()>>),
+}
+
+/// An entry to be left: after `entering` has come to its end, so that the leave cannot overtake it.
+pub(crate) struct Leave {
+    pub(crate) queue: QueueName,
+    pub(crate) id: ContenderId,
+    pub(crate) entering: Option<JoinHandle<()>>,
+    pub(crate) left: Option<oneshot::Sender<Result<()>>>,
+}
+
+impl Keeper {
+    /// Starts to keep a session alive, in a task of the present runtime.
+    pub(crate) fn start(opened: Opened, clock: Clock) -> Self {
+        let session: Arc<dyn Session> = opened.session.into();
+        let deadline = opened.deadline - margin(opened.ttl);
+        let (health_out, health) = watch::channel(Health::Held(deadline));
+        let (commands, inbox) = mpsc::unbounded_channel();
+        let task = KeepAlive {
+            session: session.clone(),
+            clock: clock.clone(),
+            ttl: opened.ttl,
+            deadline,
+            health: health_out,
+            inbox,
+            leaving: JoinSet::new(),
+        };
+        tokio::spawn(task.run());
+        Self { session, clock, health, commands, runtime: Handle::current() }
+    }
+
+    /// How things stand now, by the clock: a deadline that has passed is a loss, whether or not the task has noticed.
+    pub(crate) fn health(&self) -> Health {
+        match *self.health.borrow() {
+            Health::Held(deadline) | Health::InJeopardy(deadline) if self.clock.has_passed(deadline) => {
+                Health::Lost(LossReason::Expired)
+            }
+            health => health,
+        }
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        !matches!(self.health(), Health::Lost(_))
+    }
+
+    /// Returns once the health is no longer `seen`. After `Lost` nothing changes any more: then it never returns.
+    pub(crate) async fn changed_from(&self, seen: Health) -> Health {
+        let mut updates = self.health.clone();
+        loop {
+            let published = *updates.borrow_and_update();
+            let now = self.health();
+            if now != seen {
+                return now;
+            }
+            let overdue = async {
+                match published {
+                    Health::Held(deadline) | Health::InJeopardy(deadline) => self.clock.sleep_until(deadline).await,
+                    Health::Lost(_) => std::future::pending().await,
+                }
+            };
+            // If the task has ended with its runtime, nobody renews any more, and only the deadline is left to wait for.
+            tokio::select! {
+                () = overdue => {}
+                Ok(()) = updates.changed() => {}
+            }
+        }
+    }
+
+    /// Returns once the session is lost.
+    pub(crate) async fn lost(&self) -> LossReason {
+        let mut health = self.health();
+        loop {
+            match health {
+                Health::Lost(reason) => return reason,
+                standing => health = self.changed_from(standing).await,
+            }
+        }
+    }
+
+    /// Runs in the runtime of the session, so that it does not end with the caller's.
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
+        self.runtime.spawn(work)
+    }
+
+    /// Never blocks, spawns or fails: the task that already runs does the work, and if it has ended so has the session.
+    pub(crate) fn leave(&self, leave: Leave) {
+        let _ = self.commands.send(Command::Leave(leave));
+    }
+
+    /// Repeats a call while the backend is unavailable (contract clause 5), until the session is lost or the call gives an answer.
+    pub(crate) async fn retry<T, F: Future<Output = Result<T>>>(&self, mut call: impl FnMut() -> F) -> Result<T> {
+        let attempts = async {
+            let mut pause = Pause::new();
+            loop {
+                match call().await {
+                    Err(error) if error.is_retryable() => pause.after(&error).await,
+                    answer => return answer,
+                }
+            }
+        };
+        let answer = tokio::select! {
+            biased;
+            reason = self.lost() => return Err(session_lost(reason)),
+            answer = attempts => answer,
+        };
+        if answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::SessionLost) {
+            let _ = self.commands.send(Command::SessionLost);
+            self.lost().await;
+        }
+        answer
+    }
+
+    /// Leaves all queues and ends the session.
+    pub(crate) async fn close(&self) -> Result<()> {
+        let (closed, answer) = oneshot::channel();
+        let _ = self.commands.send(Command::Close(closed));
+        answer.await.unwrap_or(Ok(())) // the task has ended, and the session with it
+    }
+}
+
+pub(crate) fn session_lost(reason: LossReason) -> Error {
+    Error::new(ErrorKind::SessionLost, format!("the session is lost: {reason}"))
+}
+
+/// The growing pause between attempts: 20 ms, doubling up to a second.
+pub(crate) struct Pause(Duration);
+
+impl Pause {
+    pub(crate) fn new() -> Self {
+        Self(Duration::from_millis(20))
+    }
+
+    pub(crate) fn length(&self) -> Duration {
+        self.0
+    }
+
+    pub(crate) async fn after(&mut self, error: &Error) {
+        tracing::debug!(error = error.report(), pause = ?self.0, "trying again");
+        sleep(self.0).await;
+        self.0 = (self.0 * 2).min(Duration::from_secs(1));
+    }
+}
+
+struct KeepAlive {
+    session: Arc<dyn Session>,
+    clock: Clock,
+    ttl: Duration,
+    deadline: Moment,
+    health: watch::Sender<Health>,
+    inbox: mpsc::UnboundedReceiver<Command>,
+    leaving: JoinSet<()>,
+}
+
+impl KeepAlive {
+    async fn run(mut self) {
+        let kept = self.keep().await;
+        let reason = *kept.as_ref().err().unwrap_or(&LossReason::SessionEnded);
+        let _ = self.health.send(Health::Lost(reason)); // before the backend can hear of a close
+        let Ok(closing) = kept else {
+            tracing::warn!(%reason, "session lost");
+            return; // what is still to be left has ended with the session
+        };
+        let ended = timeout(self.clock.until(self.deadline), async {
+            while self.leaving.join_next().await.is_some() {}
+            self.session.close().await
+        })
+        .await;
+        if let Some(closed) = closing {
+            let late =
+                || Err(Error::new(ErrorKind::Unavailable, "the session could not be closed in time: it will expire"));
+            let _ = closed.send(ended.unwrap_or_else(|_| late()));
+        }
+    }
+
+    /// Renews until the session is lost (`Err`), or is to be closed.
+    async fn keep(&mut self) -> Result<Option<oneshot::Sender<Result<()>>>, LossReason> {
+        let mut renewal = Box::pin(self.renewal(period(self.ttl)));
+        loop {
+            tokio::select! {
+                biased;
+                () = self.clock.sleep_until(self.deadline) => return Err(LossReason::Expired),
+                answer = &mut renewal => {
+                    let next = self.renewed(answer)?;
+                    renewal = Box::pin(self.renewal(next));
+                }
+                command = self.inbox.recv() => match command {
+                    Some(Command::Leave(entry)) => {
+                        self.leaving.spawn(leave(self.session.clone(), entry));
+                    }
+                    Some(Command::SessionLost) => return Err(LossReason::SessionEnded),
+                    Some(Command::Close(closed)) => return Ok(Some(closed)),
+                    None => return Ok(None),
+                },
+                Some(_) = self.leaving.join_next() => {}
+            }
+        }
+    }
+
+    /// The next renewal, after a pause. Not bound to `self`, so that commands are served meanwhile.
+    fn renewal(&self, pause: Duration) -> impl Future<Output = Result<Moment>> + Send + use<> {
+        let (session, clock, limit) = (self.session.clone(), self.clock.clone(), period(self.ttl));
+        async move {
+            clock.sleep_until(clock.now() + pause).await;
+            timeout(limit, session.keep_alive()).await.unwrap_or_else(|_| {
+                Err(Error::new(ErrorKind::Unavailable, format!("no answer to a keep-alive within {limit:?}")))
+            })
+        }
+    }
+
+    /// Takes the answer to a renewal, and says when to send the next one.
+    fn renewed(&mut self, answer: Result<Moment>) -> Result<Duration, LossReason> {
+        if self.clock.has_passed(self.deadline) {
+            return Err(LossReason::Expired); // an answer that comes too late revives nothing
+        }
+        match answer {
+            Ok(granted) => {
+                self.deadline = granted - margin(self.ttl);
+                self.publish(Health::Held(self.deadline))?;
+                Ok(period(self.ttl))
+            }
+            Err(error) if error.kind() == ErrorKind::SessionLost => Err(LossReason::SessionEnded),
+            Err(error) => {
+                tracing::warn!(error = error.report(), left = ?self.clock.until(self.deadline), "keep-alive failed");
+                self.publish(Health::InJeopardy(self.deadline))?;
+                Ok((self.ttl / 20).clamp(Duration::from_millis(50), Duration::from_secs(1)))
+            }
+        }
+    }
+
+    fn publish(&self, health: Health) -> Result<(), LossReason> {
+        if self.clock.has_passed(self.deadline) {
+            return Err(LossReason::Expired); // it was answered in time, but had been sent so long ago
+        }
+        let _ = self.health.send(health);
+        Ok(())
+    }
+}
+
+/// Leaves once and for all: a shared session must not keep an entry that nobody wants.
+async fn leave(session: Arc<dyn Session>, entry: Leave) {
+    if let Some(entering) = entry.entering {
+        let _ = entering.await;
+    }
+    let mut left = entry.left;
+    let mut pause = Pause::new();
+    loop {
+        match session.leave(&entry.queue, &entry.id).await {
+            Err(error) if error.kind() != ErrorKind::SessionLost => {
+                if !error.is_retryable() {
+                    tracing::warn!(queue = %entry.queue, error = error.report(), "cannot leave; trying on");
+                }
+                pause.after(&error).await;
+                if let Some(left) = left.take_if(|_| !error.is_retryable()) {
+                    let _ = left.send(Err(error));
+                }
+            }
+            answer => {
+                if let Some(left) = left {
+                    let _ = left.send(answer);
+                }
+                return;
+            }
+        }
+    }
+}

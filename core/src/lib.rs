@@ -1,0 +1,41 @@
+//! The idea of Tenure, without any network client: who may act, until when, and with which fencing token.
+//!
+//! A program that uses a [`Coordinator`] is granted a [`Tenure`]: until its deadline, and by this machine's own clock, nobody else holds
+//! what is incompatible with it. The limit: a process can be paused between its look at the clock and its act, so what must never be
+//! written by two holders has to check the [`FencingToken`] that every exclusive grant carries.
+//!
+//! A backend does one thing: it holds an ordered queue of ephemeral entries ([`Session`]). Everything else is written here, once. To
+//! understand it, read `backend.rs`, `rule.rs` and `place.rs`.
+
+pub use async_trait::async_trait;
+
+pub use crate::{
+    backend::{Backend, Opened, Session, Strength},
+    clock::{BootId, Clock, Moment, TestClock, TimeSource},
+    config::{Config, Secret},
+    coordinator::{Coordinator, Options},
+    driver::{Driver, Drivers},
+    error::{Error, ErrorKind, Result},
+    guard::{LockGuard, Lost, Permit, ReadGuard, State, Tenure},
+    holder::Holder,
+    keeper::LossReason,
+    memory::{Call, Fault, MemoryBackend, MemoryDriver},
+    queue::{Contender, ContenderId, Entered, MAX_VALUE, QueueName, Record, Snapshot, Version, Wake, random_hex},
+    rule::{Mode, Turn, turn},
+    token::{FencingToken, TokenGate},
+};
+
+mod backend;
+mod clock;
+mod config;
+mod coordinator;
+mod driver;
+mod error;
+mod guard;
+mod holder;
+mod keeper;
+mod memory;
+mod place;
+mod queue;
+mod rule;
+mod token;

@@ -1,0 +1,467 @@
+//! The backend that lives in this process: for tests and examples. It can be told to fail in every way that real ones do.
+
+use std::{
+    collections::{HashMap, HashSet, VecDeque},
+    sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use tokio::sync::{Notify, watch};
+
+use crate::{
+    backend::{Backend, Opened, Session, Strength},
+    clock::{Clock, Moment},
+    config::Config,
+    driver::Driver,
+    error::{Error, ErrorKind, Result},
+    queue::{Contender, ContenderId, Entered, QueueName, Record, Snapshot, Version, Wake},
+    token::FencingToken,
+};
+
+/// A call of [`Backend`] or [`Session`], for [`MemoryBackend::inject`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "they are the names of the methods")]
+pub enum Call {
+    Open,
+    KeepAlive,
+    Enter,
+    List,
+    Wait,
+    Leave,
+    Read,
+    Write,
+    SettleTokenBase,
+    Close,
+}
+
+/// What happens to a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It never takes effect; the caller is told `Unavailable`.
+    LoseRequest,
+    /// It takes effect; the caller is told `Unavailable`.
+    LoseReply,
+    /// The caller is told `Unavailable`, and it takes effect so much later, unless it was an `enter` that has been given up.
+    ApplyLate(Duration),
+    /// It never takes effect, and never returns.
+    Hang,
+}
+
+/// A client of a world of queues in this process. It ends with the process, and serves nobody outside of it.
+///
+/// Clones are the same client; [`MemoryBackend::other_client`] makes another one of the same world. Faults hit one client only.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+/// use tenure_core::{Coordinator, LossReason, MemoryBackend, Options};
+///
+/// let backend = MemoryBackend::new();
+/// let coordinator = Coordinator::new(backend.clone(), Options::default())?;
+/// let guard = coordinator.lock("invoices").await?;
+/// backend.expire_sessions();
+/// assert!(matches!(guard.lost().await, LossReason::SessionEnded));
+/// # Ok::<(), tenure_core::Error>(()) }).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct MemoryBackend {
+    world: Arc<World>,
+    link: Arc<Link>,
+}
+
+/// What one client's calls pass through.
+#[derive(Debug)]
+struct Link {
+    cut: watch::Sender<bool>,
+    faults: Mutex<HashMap<Call, VecDeque<Fault>>>,
+}
+
+#[derive(Debug)]
+struct World {
+    clock: Clock,
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    revision: u64,
+    token_base: Option<u64>,
+    sessions: HashMap<u64, Moment>,
+    queues: HashMap<QueueName, Vec<Entry>>,
+    /// Late enters that nobody has given up yet (contract clause 6).
+    late: HashSet<ContenderId>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    id: ContenderId,
+    session: u64,
+    record: Record,
+}
+
+impl MemoryBackend {
+    /// A new, empty world by the machine's clock.
+    #[expect(clippy::new_without_default, reason = "two default ones would not be equal")]
+    pub fn new() -> Self {
+        Self::with_clock(Clock::system())
+    }
+
+    /// A new, empty world by this clock.
+    pub fn with_clock(clock: Clock) -> Self {
+        Self::in_world(Arc::new(World { clock, state: Mutex::default(), changed: Notify::new() }))
+    }
+
+    fn in_world(world: Arc<World>) -> Self {
+        let link = Link { cut: watch::Sender::new(false), faults: Mutex::default() };
+        Self { world, link: Arc::new(link) }
+    }
+
+    /// Another client of the same world, without this one's faults.
+    pub fn other_client(&self) -> Self {
+        Self::in_world(self.world.clone())
+    }
+
+    /// Makes this happen to the next call of this kind that this client makes; several queue up.
+    pub fn inject(&self, call: Call, fault: Fault) {
+        lock(&self.link.faults).entry(call).or_default().push_back(fault);
+    }
+
+    /// Cuts the client off (calls hang until it is healed), or heals it.
+    pub fn cut(&self, cut: bool) {
+        self.link.cut.send_replace(cut);
+    }
+
+    /// Ends all sessions, as if their time were over.
+    pub fn expire_sessions(&self) {
+        let now = self.world.clock.now();
+        lock(&self.world.state).sessions.values_mut().for_each(|until| *until = now);
+        drop(self.world.state());
+    }
+
+    /// Removes an entry, as an operator would; whether there was one.
+    pub fn remove(&self, queue: &QueueName, id: &ContenderId) -> bool {
+        self.world.state().remove(queue, |entry| entry.id == *id, &self.world.changed)
+    }
+
+    /// The queue, as an operator sees it.
+    pub fn entries(&self, queue: &QueueName) -> Vec<ContenderId> {
+        self.world.state().queues.get(queue).into_iter().flatten().map(|entry| entry.id.clone()).collect()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl World {
+    /// Locks the state, after dropping what has expired.
+    fn state(&self) -> MutexGuard<'_, State> {
+        let mut state = lock(&self.state);
+        let before = state.sessions.len();
+        state.sessions.retain(|_, until| !self.clock.has_passed(*until));
+        if state.sessions.len() != before {
+            let State { sessions, queues, revision, .. } = &mut *state;
+            *revision += 1;
+            queues.values_mut().for_each(|entries| entries.retain(|entry| sessions.contains_key(&entry.session)));
+            self.changed.notify_waiters();
+        }
+        state
+    }
+}
+
+impl State {
+    fn remove(&mut self, queue: &QueueName, which: impl Fn(&Entry) -> bool, changed: &Notify) -> bool {
+        let Some(entries) = self.queues.get_mut(queue) else { return false };
+        let before = entries.len();
+        entries.retain(|entry| !which(entry));
+        let removed = entries.len() != before;
+        if removed {
+            self.revision += 1;
+            changed.notify_waiters();
+        }
+        removed
+    }
+
+    fn snapshot(&self, queue: &QueueName) -> Snapshot {
+        let entries = self.queues.get(queue).into_iter().flatten();
+        let queue = entries.map(|entry| Contender { id: entry.id.clone(), key: "".into() }).collect();
+        Snapshot { revision: self.revision, queue }
+    }
+
+    fn entry(&mut self, queue: &QueueName, id: &ContenderId) -> Option<&mut Entry> {
+        self.queues.get_mut(queue)?.iter_mut().find(|entry| entry.id == *id)
+    }
+
+    fn enter(&mut self, session: u64, queue: QueueName, id: ContenderId, value: Vec<u8>, changed: &Notify) -> Entered {
+        if self.entry(&queue, &id).is_none() {
+            self.revision += 1;
+            let record = Record { token: FencingToken::new(self.revision), version: Version(1), value };
+            self.queues.entry(queue.clone()).or_default().push(Entry { id: id.clone(), session, record });
+            changed.notify_waiters();
+        }
+        let snapshot = self.snapshot(&queue);
+        let (token, version) =
+            self.entry(&queue, &id).map_or((FencingToken::new(0), Version(0)), |e| (e.record.token, e.record.version));
+        Entered { token, version, snapshot }
+    }
+
+    fn write(&mut self, queue: &QueueName, id: &ContenderId, version: Version, value: Vec<u8>) -> Result<Version> {
+        self.revision += 1;
+        let Some(entry) = self.entry(queue, id) else { return Err(gone()) };
+        let record = &mut entry.record;
+        if record.version == version {
+            (record.version, record.value) = (Version(version.0 + 1), value);
+        } else if record.version.0 != version.0 + 1 || record.value != value {
+            return Err(Error::new(
+                ErrorKind::Unexpected,
+                format!("the value on {queue} is of another version by now"),
+            ));
+        }
+        Ok(record.version)
+    }
+}
+
+fn gone() -> Error {
+    Error::new(ErrorKind::SessionLost, "the entry has gone")
+}
+
+fn unavailable(what: &str) -> Error {
+    Error::new(ErrorKind::Unavailable, format!("{what}, as injected"))
+}
+
+impl MemoryBackend {
+    /// Lets a call through, with the fault that is due for it.
+    async fn call<T: Send + 'static>(
+        &self,
+        call: Call,
+        id: Option<&ContenderId>,
+        act: impl FnOnce(&World) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        tokio::task::yield_now().await; // real backends have a network here: callers must bear being dropped at it
+        let _ = self.link.cut.subscribe().wait_for(|cut| !cut).await;
+        let fault = lock(&self.link.faults).get_mut(&call).and_then(VecDeque::pop_front);
+        let answer = match fault {
+            None => act(&self.world),
+            Some(Fault::LoseRequest) => return Err(unavailable("the request was lost")),
+            Some(Fault::LoseReply) => act(&self.world).and_then(|_| Err(unavailable("the reply was lost"))),
+            Some(Fault::Hang) => std::future::pending().await,
+            Some(Fault::ApplyLate(after)) => {
+                self.apply_late(after, id.cloned(), act);
+                return Err(unavailable("the request was delayed"));
+            }
+        };
+        tokio::task::yield_now().await;
+        answer
+    }
+
+    fn apply_late<T>(
+        &self,
+        after: Duration,
+        id: Option<ContenderId>,
+        act: impl FnOnce(&World) -> Result<T> + Send + 'static,
+    ) {
+        let world = self.world.clone();
+        lock(&world.state).late.extend(id.clone());
+        tokio::spawn(async move {
+            tokio::time::sleep(after).await;
+            let wanted = id.is_none_or(|id| lock(&world.state).late.remove(&id));
+            if wanted {
+                let _ = act(&world);
+            }
+        });
+    }
+}
+
+#[async_trait]
+impl Backend for MemoryBackend {
+    fn strength(&self) -> Strength {
+        Strength::Process
+    }
+
+    fn clock(&self) -> &Clock {
+        &self.world.clock
+    }
+
+    async fn open(&self, ttl: Duration) -> Result<Opened> {
+        let sent = self.world.clock.now();
+        let id = self
+            .call(Call::Open, None, move |world| {
+                let mut state = world.state();
+                state.revision += 1;
+                let id = state.revision;
+                state.sessions.insert(id, world.clock.now() + ttl);
+                Ok(id)
+            })
+            .await?;
+        let session = Box::new(MemorySession { backend: self.clone(), id, ttl });
+        Ok(Opened { session, ttl, deadline: sent + ttl })
+    }
+}
+
+#[derive(Debug)]
+struct MemorySession {
+    backend: MemoryBackend,
+    id: u64,
+    ttl: Duration,
+}
+
+impl MemorySession {
+    /// A call that the world refuses once the session is over.
+    async fn alive<T: Send + 'static>(
+        &self,
+        call: Call,
+        id: Option<&ContenderId>,
+        act: impl FnOnce(&mut State, &World) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let session = self.id;
+        self.backend
+            .call(call, id, move |world| {
+                let mut state = world.state();
+                if !state.sessions.contains_key(&session) {
+                    return Err(Error::new(ErrorKind::SessionLost, "the session has expired"));
+                }
+                act(&mut state, world)
+            })
+            .await
+    }
+}
+
+#[async_trait]
+impl Session for MemorySession {
+    async fn keep_alive(&self) -> Result<Moment> {
+        let (session, ttl, sent) = (self.id, self.ttl, self.backend.world.clock.now());
+        self.alive(Call::KeepAlive, None, move |state, world| {
+            state.sessions.insert(session, world.clock.now() + ttl);
+            Ok(sent + ttl)
+        })
+        .await
+    }
+
+    async fn enter(&self, queue: &QueueName, id: &ContenderId, value: &[u8]) -> Result<Entered> {
+        let (session, queue, value) = (self.id, queue.clone(), value.to_vec());
+        let entry = id.clone();
+        self.alive(Call::Enter, Some(id), move |state, world| {
+            Ok(state.enter(session, queue, entry, value, &world.changed))
+        })
+        .await
+    }
+
+    async fn list(&self, queue: &QueueName) -> Result<Snapshot> {
+        let queue = queue.clone();
+        self.alive(Call::List, None, move |state, _| Ok(state.snapshot(&queue))).await
+    }
+
+    async fn wait(&self, queue: &QueueName, seen: &Snapshot, wake: Wake<'_>) -> Result<()> {
+        let world = &self.backend.world;
+        loop {
+            let changed = world.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            let name = queue.clone();
+            let (now, expiry) = self
+                .alive(Call::Wait, None, move |state, _| {
+                    Ok((state.snapshot(&name), state.sessions.values().copied().collect::<Vec<_>>()))
+                })
+                .await?;
+            if is_changed(seen, &now, wake) {
+                return Ok(());
+            }
+            let first = expiry.into_iter().min_by_key(|until| until.since_boot).unwrap_or_else(|| world.clock.now());
+            tokio::select! {
+                () = changed => {}
+                () = world.clock.sleep_until(first) => {}
+            }
+        }
+    }
+
+    async fn leave(&self, queue: &QueueName, id: &ContenderId) -> Result<()> {
+        let (session, queue, id) = (self.id, queue.clone(), id.clone());
+        self.alive(Call::Leave, None, move |state, world| {
+            state.late.remove(&id); // given up is dead (contract clause 6)
+            state.remove(&queue, |entry| entry.id == id && entry.session == session, &world.changed);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn read(&self, queue: &QueueName, who: &Contender) -> Result<Option<Record>> {
+        let (queue, id) = (queue.clone(), who.id.clone());
+        self.alive(Call::Read, None, move |state, _| Ok(state.entry(&queue, &id).map(|entry| entry.record.clone())))
+            .await
+    }
+
+    async fn write(&self, queue: &QueueName, id: &ContenderId, version: Version, value: &[u8]) -> Result<Version> {
+        let (queue, id, value) = (queue.clone(), id.clone(), value.to_vec());
+        self.alive(Call::Write, None, move |state, world| {
+            let written = state.write(&queue, &id, version, value);
+            world.changed.notify_waiters();
+            written
+        })
+        .await
+    }
+
+    async fn settle_token_base(&self, base: u64) -> Result<u64> {
+        self.alive(Call::SettleTokenBase, None, move |state, _| {
+            let alone = state.sessions.len() == 1;
+            let stored = state.token_base.get_or_insert(base);
+            if alone {
+                *stored = base.max(*stored);
+            }
+            Ok(*stored)
+        })
+        .await
+    }
+
+    async fn close(&self) -> Result<()> {
+        let session = self.id;
+        self.backend
+            .call(Call::Close, None, move |world| {
+                let now = world.clock.now();
+                if let Some(until) = lock(&world.state).sessions.get_mut(&session) {
+                    *until = now;
+                }
+                drop(world.state());
+                Ok(())
+            })
+            .await
+    }
+}
+
+fn is_changed(seen: &Snapshot, now: &Snapshot, wake: Wake<'_>) -> bool {
+    let here = |who: &Contender| now.queue.iter().any(|contender| contender.id == who.id);
+    match wake {
+        Wake::Gone(who) => !here(who),
+        Wake::Ahead(me) => {
+            !here(me) || seen.queue.iter().take_while(|contender| contender.id != me.id).any(|ahead| !here(ahead))
+        }
+        Wake::Any => now.revision != seen.revision,
+    }
+}
+
+/// `memory://name`: one world per process and name.
+#[derive(Clone, Copy, Debug)]
+pub struct MemoryDriver;
+
+#[async_trait]
+impl Driver for MemoryDriver {
+    fn scheme(&self) -> &'static str {
+        "memory"
+    }
+
+    fn example(&self) -> &'static str {
+        "memory://shop?ttl=10s"
+    }
+
+    async fn connect(&self, config: &Config, clock: &Clock) -> Result<Arc<dyn Backend>> {
+        static WORLDS: LazyLock<Mutex<HashMap<String, Weak<World>>>> = LazyLock::new(Mutex::default);
+        let name = format!("{}/{}", config.hosts.join(","), config.namespace);
+        let mut worlds = lock(&WORLDS);
+        if let Some(world) = worlds.get(&name).and_then(Weak::upgrade) {
+            return Ok(Arc::new(MemoryBackend::in_world(world)));
+        }
+        let backend = MemoryBackend::with_clock(clock.clone());
+        worlds.insert(name, Arc::downgrade(&backend.world));
+        Ok(Arc::new(backend))
+    }
+}
