@@ -13,8 +13,8 @@ use serde::{Deserialize, Deserializer, de::Error as _};
 
 use crate::{
     backend::Strength,
-    coordinator::Options,
     error::{Error, ErrorKind, Result},
+    options::Options,
 };
 
 /// A text that is never shown: not in `Debug`, logs or messages.

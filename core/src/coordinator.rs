@@ -12,57 +12,12 @@ use crate::{
     error::{Error, ErrorKind, Result},
     guard::{LockGuard, Permit, ReadGuard, Tenure},
     holder::Holder,
-    keeper::{Keeper, Pause, margin, period},
+    keeper::{Keeper, Pause},
+    options::Options,
     place::{Look, Place},
     queue::QueueName,
     rule::{Mode, Turn, turn_after},
 };
-
-/// How a [`Coordinator`] behaves; the same on every backend.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Options {
-    /// The validity wanted: for so long after a keep-alive was sent the tenure is certain, less a margin of a tenth (at least 200 ms).
-    /// 1 second to 1 day; 10 seconds unless set.
-    pub ttl: Duration,
-    /// How long the calls that do not wait for their turn (connecting, `try_lock`) go on trying to reach the backend. 5 seconds unless set.
-    pub connect_timeout: Duration,
-    /// Added to every token; the same for everybody who uses the namespace. 0 unless set.
-    pub token_base: u64,
-    /// What entries say about the program that made them. The name of this program unless set.
-    pub program: Option<String>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self { ttl: Duration::from_secs(10), connect_timeout: Duration::from_secs(5), token_base: 0, program: None }
-    }
-}
-
-impl Options {
-    const TTL: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(24 * 3600);
-
-    /// Checks that it can work.
-    ///
-    /// # Errors
-    /// `Config`, with what to write instead.
-    pub fn check(&self) -> Result<()> {
-        let complaint = if !Self::TTL.contains(&self.ttl) {
-            format!("ttl = {} is out of range: write 1s to 24h", humantime::format_duration(self.ttl))
-        } else if self.connect_timeout.is_zero() {
-            "connect_timeout = 0s leaves no time to connect: write 1s or more".to_owned()
-        } else {
-            return Ok(());
-        };
-        Err(Error::new(ErrorKind::Config, complaint))
-    }
-
-    /// The longest time that can be kept free before the deadline, for work to be ended in an orderly way: what is left of the ttl after
-    /// the margin and two keep-alive periods, so that one lost keep-alive ends nothing.
-    pub fn longest_grace(&self) -> Duration {
-        self.ttl.saturating_sub(margin(self.ttl)).saturating_sub(2 * period(self.ttl))
-    }
-}
 
 /// Locks over one backend. Cheap to clone; clones share one session, however many names they use.
 ///
@@ -251,7 +206,7 @@ impl Coordinator {
 
     /// Looks before it enters, so that tries which are bound to fail disturb nobody.
     async fn take_if_free(&self, keeper: Keeper, queue: &QueueName, mode: Mode) -> Result<Round> {
-        let seen = keeper.retry(|| keeper.session.list(queue)).await?;
+        let seen = keeper.call(|| keeper.session.list(queue)).await?;
         if turn_after(&seen.queue, mode) != Turn::Mine {
             return Ok(Round::Busy);
         }
@@ -305,7 +260,7 @@ impl Coordinator {
 
     async fn settle_token_base(&self, keeper: &Keeper) -> Result<()> {
         let wanted = self.shared.options.token_base;
-        let stored = keeper.retry(|| keeper.session.settle_token_base(wanted)).await?;
+        let stored = keeper.call(|| keeper.session.settle_token_base(wanted)).await?;
         if stored == wanted {
             return Ok(());
         }

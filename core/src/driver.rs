@@ -8,8 +8,9 @@ use crate::{
     backend::Backend,
     clock::Clock,
     config::Config,
-    coordinator::{Coordinator, Options},
+    coordinator::Coordinator,
     error::{Error, ErrorKind, Result},
+    options::Options,
 };
 
 /// Makes a backend from a configuration. Third parties' drivers are equals of ours.

@@ -250,8 +250,8 @@ impl OwnEntry {
         let (mut seen, mut me) = (seen, me);
         loop {
             let change = async {
-                keeper.retry(|| keeper.session.wait(&queue, &seen, Wake::Gone(&me))).await?;
-                keeper.retry(|| keeper.session.list(&queue)).await
+                keeper.wait(&queue, &seen, Wake::Gone(&me)).await?;
+                keeper.call(|| keeper.session.list(&queue)).await
             };
             match change.await {
                 Ok(list) => match list.queue.iter().find(|contender| contender.id == id).cloned() {

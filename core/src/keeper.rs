@@ -13,7 +13,7 @@ use crate::{
     backend::{Opened, Session},
     clock::{Clock, Moment},
     error::{Error, ErrorKind, Result},
-    queue::{ContenderId, QueueName},
+    queue::{ContenderId, QueueName, Snapshot, Wake},
 };
 
 /// Why a tenure is over.
@@ -51,6 +51,14 @@ pub(crate) fn margin(ttl: Duration) -> Duration {
     (ttl / 10).max(Duration::from_millis(200))
 }
 
+/// Bounds one call, whatever the backend does; a call that is given up may still take effect (contract clause 6).
+async fn in_time<T>(ttl: Duration, call: impl Future<Output = Result<T>>) -> Result<T> {
+    let limit = period(ttl);
+    timeout(limit, call).await.unwrap_or_else(|_| {
+        Err(Error::new(ErrorKind::Unavailable, format!("the backend did not answer within {limit:?}")))
+    })
+}
+
 /// How often a session is renewed.
 pub(crate) fn period(ttl: Duration) -> Duration {
     ttl / 3
@@ -64,6 +72,7 @@ pub(crate) struct Keeper {
     health: watch::Receiver<Health>,
     commands: mpsc::UnboundedSender<Command>,
     runtime: Handle,
+    ttl: Duration,
 }
 
 enum Command {
@@ -98,12 +107,13 @@ impl Keeper {
             leaving: JoinSet::new(),
         };
         tokio::spawn(task.run());
-        Self { session, clock, health, commands, runtime: Handle::current() }
+        Self { session, clock, health, commands, runtime: Handle::current(), ttl: opened.ttl }
     }
 
     /// How things stand now, by the clock: a deadline that has passed is a loss, whether or not the task has noticed.
     pub(crate) fn health(&self) -> Health {
-        match *self.health.borrow() {
+        let published = *self.health.borrow();
+        match published {
             Health::Held(deadline) | Health::InJeopardy(deadline) if self.clock.has_passed(deadline) => {
                 Health::Lost(LossReason::Expired)
             }
@@ -159,8 +169,19 @@ impl Keeper {
         let _ = self.commands.send(Command::Leave(leave));
     }
 
-    /// Repeats a call while the backend is unavailable (contract clause 5), until the session is lost or the call gives an answer.
-    pub(crate) async fn retry<T, F: Future<Output = Result<T>>>(&self, mut call: impl FnMut() -> F) -> Result<T> {
+    /// Makes a call, and repeats it while the backend is unavailable (contract clause 5), until the session is lost or there is an answer.
+    pub(crate) async fn call<T, F: Future<Output = Result<T>>>(&self, mut call: impl FnMut() -> F) -> Result<T> {
+        self.retry(|| in_time(self.ttl, call())).await
+    }
+
+    /// Waits for a change of a queue; like any wait, it may end early for no reason. It does so after three ttls, in case the backend has
+    /// stopped watching without a word.
+    pub(crate) async fn wait(&self, queue: &QueueName, seen: &Snapshot, wake: Wake<'_>) -> Result<()> {
+        self.retry(|| async { timeout(3 * self.ttl, self.session.wait(queue, seen, wake)).await.unwrap_or(Ok(())) })
+            .await
+    }
+
+    async fn retry<T, F: Future<Output = Result<T>>>(&self, mut call: impl FnMut() -> F) -> Result<T> {
         let attempts = async {
             let mut pause = Pause::new();
             loop {
@@ -257,7 +278,7 @@ impl KeepAlive {
                 }
                 command = self.inbox.recv() => match command {
                     Some(Command::Leave(entry)) => {
-                        self.leaving.spawn(leave(self.session.clone(), entry));
+                        self.leaving.spawn(leave(self.session.clone(), self.ttl, entry));
                     }
                     Some(Command::SessionLost) => return Err(LossReason::SessionEnded),
                     Some(Command::Close(closed)) => return Ok(Some(closed)),
@@ -270,12 +291,10 @@ impl KeepAlive {
 
     /// The next renewal, after a pause. Not bound to `self`, so that commands are served meanwhile.
     fn renewal(&self, pause: Duration) -> impl Future<Output = Result<Moment>> + Send + use<> {
-        let (session, clock, limit) = (self.session.clone(), self.clock.clone(), period(self.ttl));
+        let (session, clock, ttl) = (self.session.clone(), self.clock.clone(), self.ttl);
         async move {
             clock.sleep_until(clock.now() + pause).await;
-            timeout(limit, session.keep_alive()).await.unwrap_or_else(|_| {
-                Err(Error::new(ErrorKind::Unavailable, format!("no answer to a keep-alive within {limit:?}")))
-            })
+            in_time(ttl, session.keep_alive()).await
         }
     }
 
@@ -309,14 +328,14 @@ impl KeepAlive {
 }
 
 /// Leaves once and for all: a shared session must not keep an entry that nobody wants.
-async fn leave(session: Arc<dyn Session>, entry: Leave) {
+async fn leave(session: Arc<dyn Session>, ttl: Duration, entry: Leave) {
     if let Some(entering) = entry.entering {
         let _ = entering.await;
     }
     let mut left = entry.left;
     let mut pause = Pause::new();
     loop {
-        match session.leave(&entry.queue, &entry.id).await {
+        match in_time(ttl, session.leave(&entry.queue, &entry.id)).await {
             Err(error) if error.kind() != ErrorKind::SessionLost => {
                 if !error.is_retryable() {
                     tracing::warn!(queue = %entry.queue, error = error.report(), "cannot leave; trying on");

@@ -13,13 +13,14 @@ pub use crate::{
     backend::{Backend, Opened, Session, Strength},
     clock::{BootId, Clock, Moment, TestClock, TimeSource},
     config::{Config, Secret},
-    coordinator::{Coordinator, Options},
+    coordinator::Coordinator,
     driver::{Driver, Drivers},
     error::{Error, ErrorKind, Result},
     guard::{LockGuard, Lost, Permit, ReadGuard, State, Tenure},
     holder::Holder,
     keeper::LossReason,
     memory::{Call, Fault, MemoryBackend, MemoryDriver},
+    options::Options,
     queue::{Contender, ContenderId, Entered, MAX_VALUE, QueueName, Record, Snapshot, Version, Wake, random_hex},
     rule::{Mode, Turn, turn},
     token::{FencingToken, TokenGate},
@@ -35,6 +36,7 @@ mod guard;
 mod holder;
 mod keeper;
 mod memory;
+mod options;
 mod place;
 mod queue;
 mod rule;

@@ -1,14 +1,15 @@
 //! The backend that lives in this process: for tests and examples. It can be told to fail in every way that real ones do.
 
 use std::{
-    collections::{HashMap, HashSet, VecDeque},
-    sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak},
+    collections::{HashMap, VecDeque},
+    sync::{Arc, LazyLock, Mutex, Weak},
     time::Duration,
 };
 
 use async_trait::async_trait;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 
+use self::world::{State, World, is_changed, lock};
 use crate::{
     backend::{Backend, Opened, Session, Strength},
     clock::{Clock, Moment},
@@ -16,8 +17,9 @@ use crate::{
     driver::Driver,
     error::{Error, ErrorKind, Result},
     queue::{Contender, ContenderId, Entered, QueueName, Record, Snapshot, Version, Wake},
-    token::FencingToken,
 };
+
+mod world;
 
 /// A call of [`Backend`] or [`Session`], for [`MemoryBackend::inject`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -76,30 +78,6 @@ struct Link {
     faults: Mutex<HashMap<Call, VecDeque<Fault>>>,
 }
 
-#[derive(Debug)]
-struct World {
-    clock: Clock,
-    state: Mutex<State>,
-    changed: Notify,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    revision: u64,
-    token_base: Option<u64>,
-    sessions: HashMap<u64, Moment>,
-    queues: HashMap<QueueName, Vec<Entry>>,
-    /// Late enters that nobody has given up yet (contract clause 6).
-    late: HashSet<ContenderId>,
-}
-
-#[derive(Debug)]
-struct Entry {
-    id: ContenderId,
-    session: u64,
-    record: Record,
-}
-
 impl MemoryBackend {
     /// A new, empty world by the machine's clock.
     #[expect(clippy::new_without_default, reason = "two default ones would not be equal")]
@@ -109,7 +87,7 @@ impl MemoryBackend {
 
     /// A new, empty world by this clock.
     pub fn with_clock(clock: Clock) -> Self {
-        Self::in_world(Arc::new(World { clock, state: Mutex::default(), changed: Notify::new() }))
+        Self::in_world(Arc::new(World::new(clock)))
     }
 
     fn in_world(world: Arc<World>) -> Self {
@@ -132,6 +110,12 @@ impl MemoryBackend {
         self.link.cut.send_replace(cut);
     }
 
+    /// Ends the cut, and forgets the faults that have not happened yet.
+    pub fn heal(&self) {
+        lock(&self.link.faults).clear();
+        self.cut(false);
+    }
+
     /// Ends all sessions, as if their time were over.
     pub fn expire_sessions(&self) {
         let now = self.world.clock.now();
@@ -148,82 +132,6 @@ impl MemoryBackend {
     pub fn entries(&self, queue: &QueueName) -> Vec<ContenderId> {
         self.world.state().queues.get(queue).into_iter().flatten().map(|entry| entry.id.clone()).collect()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl World {
-    /// Locks the state, after dropping what has expired.
-    fn state(&self) -> MutexGuard<'_, State> {
-        let mut state = lock(&self.state);
-        let before = state.sessions.len();
-        state.sessions.retain(|_, until| !self.clock.has_passed(*until));
-        if state.sessions.len() != before {
-            let State { sessions, queues, revision, .. } = &mut *state;
-            *revision += 1;
-            queues.values_mut().for_each(|entries| entries.retain(|entry| sessions.contains_key(&entry.session)));
-            self.changed.notify_waiters();
-        }
-        state
-    }
-}
-
-impl State {
-    fn remove(&mut self, queue: &QueueName, which: impl Fn(&Entry) -> bool, changed: &Notify) -> bool {
-        let Some(entries) = self.queues.get_mut(queue) else { return false };
-        let before = entries.len();
-        entries.retain(|entry| !which(entry));
-        let removed = entries.len() != before;
-        if removed {
-            self.revision += 1;
-            changed.notify_waiters();
-        }
-        removed
-    }
-
-    fn snapshot(&self, queue: &QueueName) -> Snapshot {
-        let entries = self.queues.get(queue).into_iter().flatten();
-        let queue = entries.map(|entry| Contender { id: entry.id.clone(), key: "".into() }).collect();
-        Snapshot { revision: self.revision, queue }
-    }
-
-    fn entry(&mut self, queue: &QueueName, id: &ContenderId) -> Option<&mut Entry> {
-        self.queues.get_mut(queue)?.iter_mut().find(|entry| entry.id == *id)
-    }
-
-    fn enter(&mut self, session: u64, queue: QueueName, id: ContenderId, value: Vec<u8>, changed: &Notify) -> Entered {
-        if self.entry(&queue, &id).is_none() {
-            self.revision += 1;
-            let record = Record { token: FencingToken::new(self.revision), version: Version(1), value };
-            self.queues.entry(queue.clone()).or_default().push(Entry { id: id.clone(), session, record });
-            changed.notify_waiters();
-        }
-        let snapshot = self.snapshot(&queue);
-        let (token, version) =
-            self.entry(&queue, &id).map_or((FencingToken::new(0), Version(0)), |e| (e.record.token, e.record.version));
-        Entered { token, version, snapshot }
-    }
-
-    fn write(&mut self, queue: &QueueName, id: &ContenderId, version: Version, value: Vec<u8>) -> Result<Version> {
-        self.revision += 1;
-        let Some(entry) = self.entry(queue, id) else { return Err(gone()) };
-        let record = &mut entry.record;
-        if record.version == version {
-            (record.version, record.value) = (Version(version.0 + 1), value);
-        } else if record.version.0 != version.0 + 1 || record.value != value {
-            return Err(Error::new(
-                ErrorKind::Unexpected,
-                format!("the value on {queue} is of another version by now"),
-            ));
-        }
-        Ok(record.version)
-    }
-}
-
-fn gone() -> Error {
-    Error::new(ErrorKind::SessionLost, "the entry has gone")
 }
 
 fn unavailable(what: &str) -> Error {
@@ -425,17 +333,6 @@ impl Session for MemorySession {
                 Ok(())
             })
             .await
-    }
-}
-
-fn is_changed(seen: &Snapshot, now: &Snapshot, wake: Wake<'_>) -> bool {
-    let here = |who: &Contender| now.queue.iter().any(|contender| contender.id == who.id);
-    match wake {
-        Wake::Gone(who) => !here(who),
-        Wake::Ahead(me) => {
-            !here(me) || seen.queue.iter().take_while(|contender| contender.id != me.id).any(|ahead| !here(ahead))
-        }
-        Wake::Any => now.revision != seen.revision,
     }
 }
 

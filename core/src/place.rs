@@ -73,7 +73,7 @@ impl Place {
     }
 
     pub(crate) async fn list(&self) -> Result<Snapshot> {
-        self.keeper.retry(|| self.keeper.session.list(&self.queue)).await
+        self.keeper.call(|| self.keeper.session.list(&self.queue)).await
     }
 
     /// Looks whether it is our turn. Having waited proves nothing: only a snapshot with our own entry in it does, and only before the
@@ -99,7 +99,7 @@ impl Place {
             Turn::Mine | Turn::Absent => None,
         };
         if let Some(wake) = wake {
-            self.keeper.retry(|| self.keeper.session.wait(&self.queue, seen, wake)).await?;
+            self.keeper.wait(&self.queue, seen, wake).await?;
         }
         self.list().await
     }
@@ -139,7 +139,7 @@ async fn enter(
     answer: oneshot::Sender<Result<Entered>>,
 ) {
     let entered = {
-        let attempts = keeper.retry(|| async {
+        let attempts = keeper.call(|| async {
             if answer.is_closed() {
                 return Err(Error::new(ErrorKind::Unexpected, "nobody waits for this entry any more"));
             }

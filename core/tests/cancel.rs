@@ -1,0 +1,132 @@
+//! A caller may go away at any await: then there is either a live guard or nothing, and a newcomer gets in at once.
+
+use std::{
+    future::Future,
+    pin::pin,
+    task::{Context, Waker},
+    time::Duration,
+};
+
+use tenure_core::{Call, Coordinator, Fault, MemoryBackend, Options, QueueName, TestClock};
+use tokio::time::{sleep, timeout};
+
+const SOON: Duration = Duration::from_secs(1);
+
+fn world() -> (MemoryBackend, Coordinator) {
+    let backend = MemoryBackend::with_clock(TestClock::new().clock());
+    let coordinator = Coordinator::new(backend.clone(), Options::default()).expect("good options");
+    (backend, coordinator)
+}
+
+/// Polls at most `polls` times, letting everything else run in between; whether it came to its end.
+async fn poll_times<F: Future>(work: F, polls: usize) -> bool {
+    let mut work = pin!(work);
+    for _ in 0..polls {
+        if work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
+            return true;
+        }
+        tokio::task::yield_now().await;
+    }
+    false
+}
+
+async fn nothing_stays(backend: &MemoryBackend, session_of: &Coordinator, what: &str) {
+    let queue = QueueName::new("x").expect("a good name");
+    let empty = async {
+        while !backend.entries(&queue).is_empty() {
+            sleep(Duration::from_millis(1)).await;
+        }
+    };
+    timeout(SOON, empty).await.unwrap_or_else(|_| panic!("an entry stays: {what}"));
+    let newcomer = Coordinator::new(backend.other_client(), Options::default()).expect("good options");
+    let granted =
+        timeout(SOON, newcomer.lock("x")).await.unwrap_or_else(|_| panic!("nobody gets in: {what}")).expect("granted");
+    drop(granted);
+    assert!(session_of.try_lock("other").await.expect("the session lives").is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn lock_dropped_after_any_poll_leaves_nothing() {
+    let mut unfinished = 0;
+    for round in 0..300 {
+        let (backend, coordinator) = world();
+        coordinator.connect().await.expect("connects");
+        let polls = round % 5;
+        if !poll_times(coordinator.lock("x"), polls).await {
+            unfinished += 1;
+        }
+        nothing_stays(&backend, &coordinator, &format!("uncontended, after {polls} polls")).await;
+    }
+    assert!(unfinished >= 200, "the sweep met real awaits: {unfinished}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_dropped_after_any_poll_or_at_its_grant_leaves_nothing() {
+    for round in 0..300 {
+        let (backend, coordinator) = world();
+        let other = Coordinator::new(backend.other_client(), Options::default()).expect("good options");
+        let held = other.lock("x").await.expect("granted");
+        let polls = 1 + round % 25;
+        let mut waiter = Box::pin(coordinator.lock("x"));
+        assert!(!poll_times(&mut waiter, polls).await);
+        drop(held); // from here on, its grant may arrive at any of the next polls
+        let _ = poll_times(&mut waiter, round / 25).await;
+        drop(waiter);
+        nothing_stays(&backend, &coordinator, &format!("contended, after {polls} polls")).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn lock_dropped_while_a_call_is_lost_late_or_hangs_leaves_nothing() {
+    let faults = [Fault::LoseRequest, Fault::LoseReply, Fault::ApplyLate(Duration::from_millis(700)), Fault::Hang];
+    for call in [Call::Open, Call::SettleTokenBase, Call::Enter, Call::List, Call::Wait, Call::Leave] {
+        for fault in faults {
+            for patience in [0, 1, 25, 60, 400] {
+                let (backend, coordinator) = world();
+                let other = Coordinator::new(backend.other_client(), Options::default()).expect("good options");
+                let held = other.lock("x").await.expect("granted");
+                backend.inject(call, fault);
+                assert!(timeout(Duration::from_millis(patience), coordinator.lock("x")).await.is_err());
+                drop(held);
+                backend.heal();
+                sleep(Duration::from_secs(8)).await; // longer than any call, shorter than the ttl of a session that nobody renews
+                nothing_stays(&backend, &coordinator, &format!("{call:?} {fault:?} {patience} ms")).await;
+            }
+        }
+    }
+}
+
+/// Contract clause 6: an `enter` that was given up must not be applied after its `leave`.
+#[tokio::test(start_paused = true)]
+async fn an_enter_that_arrives_late_is_dead_once_given_up() {
+    let (backend, coordinator) = world();
+    coordinator.connect().await.expect("connects");
+    for _ in 0..3 {
+        // the first, and its retries
+        backend.inject(Call::Enter, Fault::ApplyLate(Duration::from_secs(5)));
+    }
+    assert!(timeout(Duration::from_millis(100), coordinator.lock("x")).await.is_err());
+    sleep(Duration::from_secs(6)).await;
+    nothing_stays(&backend, &coordinator, "late duplicates of an enter that was given up").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_try_writes_nothing() {
+    let (backend, coordinator) = world();
+    let queue = QueueName::new("x").expect("a good name");
+    let held = coordinator.lock("x").await.expect("granted");
+    backend.inject(Call::Enter, Fault::Hang); // so that a try which enters would not return
+    assert!(coordinator.try_lock("x").await.expect("an answer").is_none());
+    assert_eq!(backend.entries(&queue).len(), 1);
+    drop(held);
+}
+
+#[tokio::test(start_paused = true)]
+async fn release_dropped_at_once_still_releases() {
+    for polls in 0..5 {
+        let (backend, coordinator) = world();
+        let guard = coordinator.lock("x").await.expect("granted");
+        let _ = poll_times(guard.release(), polls).await;
+        nothing_stays(&backend, &coordinator, "release dropped").await;
+    }
+}

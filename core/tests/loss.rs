@@ -1,0 +1,212 @@
+//! A holder knows, by its own clock and in time, that its tenure is over; and nothing revives it.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::StreamExt;
+use tenure_core::{
+    Call, Coordinator, ErrorKind, Fault, LossReason, MemoryBackend, Options, QueueName, State, TestClock,
+};
+use tokio::time::{Instant, sleep, timeout};
+
+const TTL: Duration = Duration::from_secs(10);
+const MARGIN: Duration = Duration::from_secs(1);
+
+struct World {
+    control: TestClock,
+    backend: MemoryBackend,
+    coordinator: Coordinator,
+}
+
+fn world() -> World {
+    let control = TestClock::new();
+    let backend = MemoryBackend::with_clock(control.clock());
+    let coordinator = Coordinator::new(backend.clone(), Options::default()).expect("good options");
+    World { control, backend, coordinator }
+}
+
+impl World {
+    fn other(&self) -> Coordinator {
+        Coordinator::new(self.backend.other_client(), Options::default()).expect("good options")
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_backend_is_lost_before_anyone_else_is_granted() {
+    let world = world();
+    let guard = world.coordinator.lock("x").await.expect("granted");
+    let start = Instant::now();
+    world.backend.cut(true);
+    let other = world.other();
+    let next = tokio::spawn(async move { (other.lock("x").await.expect("granted"), Instant::now()) });
+    assert_eq!(guard.lost().await, LossReason::Expired);
+    let lost = start.elapsed();
+    assert!(!guard.is_held() && guard.deadline().is_none());
+    assert!(lost <= TTL - MARGIN + Duration::from_millis(200), "{lost:?}");
+    let (next, granted) = next.await.expect("no panic");
+    assert!(granted - start > lost, "the successor came first");
+    assert!(next.token() > guard.token());
+    world.backend.cut(false);
+    assert_eq!(guard.release().await.expect_err("it was lost").kind(), ErrorKind::SessionLost);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_lost_keep_alive_is_jeopardy_and_the_next_one_ends_it() {
+    let world = world();
+    let guard = world.coordinator.lock("x").await.expect("granted");
+    let mut states = guard.states();
+    let Some(State::Held { deadline: first }) = states.next().await else { panic!("held at first") };
+    world.backend.inject(Call::KeepAlive, Fault::LoseRequest);
+    assert_eq!(states.next().await, Some(State::InJeopardy { deadline: first }));
+    assert!(guard.is_held());
+    let Some(State::Held { deadline }) = states.next().await else { panic!("held again") };
+    assert!(deadline.since_boot > first.since_boot);
+    world.backend.cut(true);
+    assert!(matches!(states.next().await, Some(State::InJeopardy { .. })));
+    assert_eq!(states.next().await, Some(State::Lost(LossReason::Expired)));
+    assert_eq!(states.next().await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_deadline_counts_from_the_sending_and_a_late_answer_revives_nothing() {
+    let world = world();
+    let guard = world.coordinator.lock("x").await.expect("granted");
+    let before = guard.deadline().expect("held");
+    // A keep-alive that is on its way for 3 s: what it gives counts from when it was sent.
+    sleep(Duration::from_millis(3300)).await;
+    world.backend.cut(true);
+    sleep(Duration::from_secs(3)).await;
+    world.backend.cut(false);
+    sleep(Duration::from_millis(100)).await;
+    let after = guard.deadline().expect("held");
+    let moved = after.since_boot - before.since_boot;
+    assert!(moved <= Duration::from_millis(3600), "counted from the reply: {moved:?}");
+    // Cut past the deadline, then let the answer through: over is over.
+    world.backend.cut(true);
+    assert_eq!(guard.lost().await, LossReason::Expired);
+    world.backend.cut(false);
+    sleep(Duration::from_secs(5)).await;
+    assert!(!guard.is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn suspend_and_reboot_end_every_tenure_at_once() {
+    for jump in [|c: &TestClock| c.suspend(Duration::from_secs(3600)), TestClock::reboot] {
+        let world = world();
+        let guards =
+            [world.coordinator.lock("a").await.expect("granted"), world.coordinator.lock("b").await.expect("granted")];
+        let reader = world.coordinator.read("c").await.expect("granted");
+        let polled = Arc::new(AtomicU32::new(0));
+        let work = tokio::spawn({
+            let polled = polled.clone();
+            let guard = world.coordinator.lock("d").await.expect("granted");
+            async move {
+                let ticks = async {
+                    loop {
+                        polled.fetch_add(1, Ordering::Relaxed);
+                        sleep(Duration::from_millis(10)).await;
+                    }
+                };
+                guard.run(ticks).await
+            }
+        });
+        sleep(Duration::from_secs(1)).await;
+        let seen = polled.load(Ordering::Relaxed);
+        assert!(seen > 50);
+        jump(&world.control);
+        assert!(guards.iter().all(|guard| !guard.is_held()) && !reader.is_held());
+        assert_eq!(guards[0].verify().await.expect_err("over").kind(), ErrorKind::SessionLost);
+        let lost = timeout(Duration::from_millis(250), work).await.expect("told at once").expect("no panic");
+        assert!(lost.is_err());
+        assert_eq!(polled.load(Ordering::Relaxed), seen, "the work went on after the tenure was over");
+        // Nobody is locked out by what is over.
+        assert!(world.coordinator.lock("a").await.expect("a fresh session").is_held());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_removed_entry_and_an_ended_session_are_told_within_a_second() {
+    let world = world();
+    let queue = QueueName::new("x").expect("a good name");
+    let guard = world.coordinator.lock("x").await.expect("granted");
+    sleep(Duration::from_secs(1)).await;
+    guard.verify().await.expect("it stands");
+    let id = world.backend.entries(&queue).remove(0);
+    assert!(world.backend.remove(&queue, &id));
+    assert_eq!(timeout(Duration::from_secs(1), guard.lost()).await.expect("told in time"), LossReason::Removed);
+    assert!(!guard.is_held());
+    assert_eq!(guard.verify().await.expect_err("gone").kind(), ErrorKind::SessionLost);
+
+    let guard = world.coordinator.lock("x").await.expect("granted again, in the same session");
+    sleep(Duration::from_secs(1)).await;
+    world.backend.expire_sessions();
+    assert_eq!(timeout(Duration::from_secs(1), guard.lost()).await.expect("told in time"), LossReason::SessionEnded);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_whose_entry_is_removed_enters_anew_and_is_never_granted_without_one() {
+    let world = world();
+    let queue = QueueName::new("x").expect("a good name");
+    let other = world.other();
+    let held = world.coordinator.lock("x").await.expect("granted");
+    let waiter = tokio::spawn(async move { other.lock("x").await.expect("granted") });
+    sleep(Duration::from_millis(100)).await;
+    let removed = world.backend.entries(&queue).remove(1);
+    world.backend.remove(&queue, &removed);
+    held.release().await.expect("released");
+    let guard = timeout(Duration::from_secs(1), waiter).await.expect("granted").expect("no panic");
+    guard.verify().await.expect("with an entry");
+    assert_eq!(world.backend.entries(&queue).len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn closing_loses_what_is_held_and_leaves_nothing() {
+    let world = world();
+    let guard = world.coordinator.lock("x").await.expect("granted");
+    world.coordinator.close().await.expect("closed");
+    assert_eq!(guard.lost().await, LossReason::SessionEnded);
+    assert!(world.backend.entries(&QueueName::new("x").expect("good")).is_empty());
+    assert!(world.coordinator.lock("x").await.expect("a fresh session").is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiters_survive_outages_longer_than_the_ttl() {
+    for outage in [5, 10, 20, 100] {
+        let world = world();
+        let held = world.coordinator.lock("x").await.expect("granted");
+        let waiters: Vec<_> = (0..20)
+            .map(|_| {
+                let other = world.coordinator.clone();
+                tokio::spawn(async move {
+                    let guard = other.lock("x").await.expect("granted");
+                    let token = guard.token();
+                    guard.release().await.expect("released");
+                    token
+                })
+            })
+            .collect();
+        sleep(Duration::from_secs(1)).await;
+        world.backend.cut(true);
+        sleep(Duration::from_secs(outage)).await;
+        world.backend.cut(false);
+        drop(held);
+        for waiter in waiters {
+            timeout(Duration::from_secs(30), waiter).await.expect("every wait completes").expect("no panic");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unreachable_backend_is_told_within_the_connect_timeout() {
+    let world = world();
+    world.backend.cut(true);
+    let start = Instant::now();
+    assert_eq!(world.coordinator.connect().await.expect_err("cut off").kind(), ErrorKind::Unavailable);
+    assert_eq!(world.coordinator.try_lock("x").await.expect_err("cut off").kind(), ErrorKind::Unavailable);
+    assert!(start.elapsed() <= Duration::from_secs(11));
+}
