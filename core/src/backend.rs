@@ -134,7 +134,7 @@ pub trait Session: Debug + Send + Sync + 'static {
     async fn read(&self, queue: &QueueName, who: &Contender) -> Result<Option<Record>>;
 
     /// Replaces our entry's value if it still has `version`; so a repeat cannot overwrite a newer value of our own. A repeat of a write
-    /// that took effect succeeds. `Unexpected` if the value is another one by now.
+    /// that took effect succeeds. `Unexpected` if the entry has gone, or has another value by now.
     async fn write(&self, queue: &QueueName, id: &ContenderId, version: Version, value: &[u8]) -> Result<Version>;
 
     /// Settles the namespace's token base: stores `base` if none is stored, or if a lower one is and no other session is open; answers

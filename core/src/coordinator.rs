@@ -222,19 +222,20 @@ impl Coordinator {
         Holder::this_process(self.shared.options.program.as_deref()).to_value().into()
     }
 
-    /// The live session, opened if need be; tries for as long as the backend is away, or until the limit.
+    /// The live session, opened if need be; tries for as long as the backend is away, or until the limit. A session may be lost before
+    /// its first use: then the next one is opened.
     async fn session_when_up(&self, limit: Option<Duration>) -> Result<Keeper> {
         let start = Instant::now();
         let mut pause = Pause::new();
         loop {
-            match self.session().await {
-                Err(error)
-                    if error.is_retryable() && limit.is_none_or(|limit| start.elapsed() + pause.length() < limit) =>
-                {
-                    pause.after(&error).await;
-                }
+            let error = match self.session().await {
+                Err(error) if error.is_retryable() || error.kind() == ErrorKind::SessionLost => error,
                 answer => return answer,
+            };
+            if limit.is_some_and(|limit| start.elapsed() + pause.length() >= limit) {
+                return Err(error);
             }
+            pause.after(&error).await;
         }
     }
 

@@ -44,6 +44,8 @@ pub enum Fault {
     LoseRequest,
     /// It takes effect; the caller is told `Unavailable`.
     LoseReply,
+    /// It takes effect; the caller is told so that much later.
+    DelayReply(Duration),
     /// The caller is told `Unavailable`, and it takes effect so much later, unless it was an `enter` that has been given up.
     ApplyLate(Duration),
     /// It never takes effect, and never returns.
@@ -153,6 +155,11 @@ impl MemoryBackend {
             None => act(&self.world),
             Some(Fault::LoseRequest) => return Err(unavailable("the request was lost")),
             Some(Fault::LoseReply) => act(&self.world).and_then(|_| Err(unavailable("the reply was lost"))),
+            Some(Fault::DelayReply(span)) => {
+                let answer = act(&self.world);
+                tokio::time::sleep(span).await;
+                answer
+            }
             Some(Fault::Hang) => std::future::pending().await,
             Some(Fault::ApplyLate(after)) => {
                 self.apply_late(after, id.cloned(), act);
@@ -300,9 +307,9 @@ impl Session for MemorySession {
     }
 
     async fn write(&self, queue: &QueueName, id: &ContenderId, version: Version, value: &[u8]) -> Result<Version> {
-        let (queue, id, value) = (queue.clone(), id.clone(), value.to_vec());
+        let (session, queue, id, value) = (self.id, queue.clone(), id.clone(), value.to_vec());
         self.alive(Call::Write, None, move |state, world| {
-            let written = state.write(&queue, &id, version, value);
+            let written = state.write(session, &queue, &id, version, value);
             world.changed.notify_waiters();
             written
         })

@@ -77,7 +77,7 @@ async fn the_deadline_counts_from_the_sending_and_a_late_answer_revives_nothing(
     let world = world();
     let guard = world.coordinator.lock("x").await.expect("granted");
     let before = guard.deadline().expect("held");
-    // A keep-alive that is on its way for 3 s: what it gives counts from when it was sent.
+    // A keep-alive whose request is on its way for 3 s, and one whose reply is: what it gives counts from when it was sent.
     sleep(Duration::from_millis(3300)).await;
     world.backend.cut(true);
     sleep(Duration::from_secs(3)).await;
@@ -92,6 +92,39 @@ async fn the_deadline_counts_from_the_sending_and_a_late_answer_revives_nothing(
     world.backend.cut(false);
     sleep(Duration::from_secs(5)).await;
     assert!(!guard.is_held());
+}
+
+/// The server has extended the session in time, but the answer arrives after the old deadline: somebody may have been told "lost".
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_arrives_after_the_deadline_revives_nothing() {
+    let world = world();
+    let guard = world.coordinator.lock("x").await.expect("granted");
+    let deadline = guard.deadline().expect("held");
+    world.backend.inject(Call::KeepAlive, Fault::DelayReply(Duration::from_secs(2)));
+    sleep(Duration::from_secs(4)).await; // it was sent after a third of the ttl, and extended the session
+    let left = world.control.clock().until(deadline);
+    world.control.suspend(left + Duration::from_millis(1));
+    assert!(!guard.is_held());
+    for _ in 0..50 {
+        sleep(Duration::from_millis(100)).await;
+        assert!(!guard.is_held(), "revived");
+    }
+}
+
+/// As above, with the answer on the very next tick, before any timer of ours.
+#[tokio::test(start_paused = true)]
+async fn an_answer_right_after_a_suspend_revives_nothing() {
+    let world = world();
+    let guard = world.coordinator.lock("x").await.expect("granted");
+    let deadline = guard.deadline().expect("held");
+    world.backend.inject(Call::KeepAlive, Fault::DelayReply(Duration::from_millis(667)));
+    let answered = Duration::from_millis(4000);
+    sleep(answered - Duration::from_millis(2)).await;
+    world.control.suspend(world.control.clock().until(deadline) + Duration::from_millis(1));
+    for _ in 0..100 {
+        assert!(!guard.is_held(), "revived");
+        sleep(Duration::from_millis(1)).await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

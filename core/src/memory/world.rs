@@ -85,6 +85,11 @@ impl State {
         self.queues.get_mut(queue)?.iter_mut().find(|entry| entry.id == *id)
     }
 
+    /// The entry, if this session made it (contract clause 8).
+    fn own_entry(&mut self, session: u64, queue: &QueueName, id: &ContenderId) -> Option<&mut Entry> {
+        self.entry(queue, id).filter(|entry| entry.session == session)
+    }
+
     pub(super) fn enter(
         &mut self,
         session: u64,
@@ -93,42 +98,38 @@ impl State {
         value: Vec<u8>,
         changed: &Notify,
     ) -> Entered {
-        if self.entry(&queue, &id).is_none() {
+        let found = self.own_entry(session, &queue, &id).map(|entry| (entry.record.token, entry.record.version));
+        let (token, version) = found.unwrap_or_else(|| {
             self.revision += 1;
-            let record = Record { token: FencingToken::new(self.revision), version: Version(1), value };
-            self.queues.entry(queue.clone()).or_default().push(Entry { id: id.clone(), session, record });
+            let (token, version) = (FencingToken::new(self.revision), Version(1));
+            let record = Record { token, version, value };
+            self.queues.entry(queue.clone()).or_default().push(Entry { id, session, record });
             changed.notify_waiters();
-        }
-        let snapshot = self.snapshot(&queue);
-        let (token, version) =
-            self.entry(&queue, &id).map_or((FencingToken::new(0), Version(0)), |e| (e.record.token, e.record.version));
-        Entered { token, version, snapshot }
+            (token, version)
+        });
+        Entered { token, version, snapshot: self.snapshot(&queue) }
     }
 
     pub(super) fn write(
         &mut self,
+        session: u64,
         queue: &QueueName,
         id: &ContenderId,
         version: Version,
         value: Vec<u8>,
     ) -> Result<Version> {
         self.revision += 1;
-        let Some(entry) = self.entry(queue, id) else { return Err(gone()) };
-        let record = &mut entry.record;
-        if record.version == version {
-            (record.version, record.value) = (Version(version.0 + 1), value);
-        } else if record.version.0 != version.0 + 1 || record.value != value {
-            return Err(Error::new(
-                ErrorKind::Unexpected,
-                format!("the value on {queue} is of another version by now"),
-            ));
+        let next = Version(version.0 + 1);
+        match self.own_entry(session, queue, id).map(|entry| &mut entry.record) {
+            Some(record) if record.version == version => (record.version, record.value) = (next, value),
+            Some(record) if record.version == next && record.value == value => {} // a repeat
+            _ => {
+                let message = format!("the entry on {queue} has gone, or has another value by now");
+                return Err(Error::new(ErrorKind::Unexpected, message));
+            }
         }
-        Ok(record.version)
+        Ok(next)
     }
-}
-
-fn gone() -> Error {
-    Error::new(ErrorKind::SessionLost, "the entry has gone")
 }
 
 pub(super) fn is_changed(seen: &Snapshot, now: &Snapshot, wake: Wake<'_>) -> bool {
