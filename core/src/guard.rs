@@ -19,7 +19,7 @@ use crate::{
 pub enum State {
     /// Renewed, and certainly ours until the deadline.
     Held {
-        /// Until when, by [`Tenure::clock`](Tenure).
+        /// Until when, by the clock of the backend.
         deadline: Moment,
     },
     /// Certainly ours until the deadline, but the last renewal failed.

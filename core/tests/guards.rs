@@ -10,8 +10,12 @@ use tokio::{
     time::timeout,
 };
 
+const TTL: Duration = Duration::from_secs(1);
+
 fn coordinator(backend: &MemoryBackend) -> Coordinator {
-    Coordinator::new(backend.other_client(), Options::default()).expect("good options")
+    let mut options = Options::default();
+    options.ttl = TTL;
+    Coordinator::new(backend.other_client(), options).expect("good options")
 }
 
 fn runtime() -> Runtime {
@@ -46,14 +50,9 @@ fn a_guard_may_be_dropped_in_a_panic() {
 #[test]
 fn a_guard_may_outlive_its_runtime_and_holds_no_longer_than_the_ttl() {
     let backend = MemoryBackend::new();
-    let options = || {
-        let mut options = Options::default();
-        options.ttl = Duration::from_secs(1);
-        options
-    };
     for background in [true, false] {
         let first = runtime();
-        let held = Coordinator::new(backend.other_client(), options()).expect("good options");
+        let held = coordinator(&backend);
         let guard = first.block_on(held.lock("x")).expect("granted");
         if background {
             first.shutdown_background()
@@ -61,11 +60,11 @@ fn a_guard_may_outlive_its_runtime_and_holds_no_longer_than_the_ttl() {
             drop(first)
         }
         let second = runtime();
-        let lost = async { timeout(Duration::from_secs(2), guard.lost()).await };
+        let lost = async { timeout(TTL * 2, guard.lost()).await };
         second.block_on(lost).expect("told although nobody renews any more");
         drop(guard);
         drop(held);
-        gets_in(&second, &backend, Duration::from_secs(2));
+        gets_in(&second, &backend, TTL * 2);
     }
 }
 
@@ -79,7 +78,7 @@ fn dropped_while_the_runtime_shuts_down() {
     });
     std::thread::sleep(Duration::from_millis(100));
     drop(first); // drops the task and the guard in it, maybe after the keeper
-    gets_in(&runtime(), &backend, Duration::from_secs(12));
+    gets_in(&runtime(), &backend, TTL * 2);
 }
 
 #[test]

@@ -117,9 +117,10 @@ async fn an_answer_right_after_a_suspend_revives_nothing() {
     let world = world();
     let guard = world.coordinator.lock("x").await.expect("granted");
     let deadline = guard.deadline().expect("held");
-    world.backend.inject(Call::KeepAlive, Fault::DelayReply(Duration::from_millis(667)));
-    let answered = Duration::from_millis(4000);
-    sleep(answered - Duration::from_millis(2)).await;
+    // Sent at 3.333 s, answered at 3.933 s; the clock's next look is at 4 s.
+    world.backend.inject(Call::KeepAlive, Fault::DelayReply(Duration::from_millis(600)));
+    sleep(Duration::from_millis(3920)).await;
+    assert!(guard.is_held());
     world.control.suspend(world.control.clock().until(deadline) + Duration::from_millis(1));
     for _ in 0..100 {
         assert!(!guard.is_held(), "revived");
