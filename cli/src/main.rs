@@ -1,2 +1,39 @@
-//! The command `tenure`.
-fn main() {}
+//! The command `tenure`: runs a command under a distributed lock.
+
+use std::{env, process::ExitCode};
+
+mod acquire;
+mod alarm;
+mod args;
+mod child;
+mod children;
+mod descendants;
+mod link;
+mod lock;
+mod outcome;
+mod protocol;
+mod run;
+mod settings;
+mod signals;
+mod spawn;
+mod terminal;
+mod watchdog;
+
+fn main() -> ExitCode {
+    let mut words = env::args_os().skip(1);
+    if words.next().is_some_and(|word| word == child::WATCHDOG) {
+        let socket = words.next().unwrap_or_default();
+        return watchdog::main(&socket.to_string_lossy(), &words.collect::<Vec<_>>());
+    }
+    match args::parse() {
+        Ok(args::Command::Lock(lock)) => lock::main(*lock),
+        Err(code) => code,
+    }
+}
+
+/// Tells people something: one line on stderr, whatever the text holds.
+pub(crate) fn say(text: &str) {
+    use std::io::Write;
+    let line = format!("tenure: {}\n", text.split(['\n', '\r']).map(str::trim).collect::<Vec<_>>().join(" "));
+    let _ = std::io::stderr().write_all(line.as_bytes()); // a closed stderr is no reason to give up a lock
+}

@@ -1,0 +1,234 @@
+//! The command line.
+
+use std::{ffi::OsString, num::NonZeroU32, path::PathBuf, process::ExitCode, time::Duration};
+
+use clap::{Args, Parser, Subcommand, error::ErrorKind};
+
+use crate::{outcome::code, say};
+
+/// Distributed locks and leader election, over a backend that configuration chooses.
+#[derive(Debug, Parser)]
+#[command(name = "tenure", version, subcommand_required = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a command while holding a lock.
+    #[command(long_about = LOCK_ABOUT, after_long_help = LOCK_MORE)]
+    Lock(Box<Lock>),
+}
+
+/// `tenure lock`.
+#[derive(Debug, Args)]
+pub(crate) struct Lock {
+    /// Do not wait: exit with 75 if somebody else holds the lock or waits for it.
+    #[arg(short = 'n', long, visible_alias = "nb", conflicts_with = "wait")]
+    pub(crate) nonblock: bool,
+
+    /// Wait for the lock no longer than this (5, 1.5, 10s, 2m), then exit with 75.
+    #[arg(short = 'w', long, visible_alias = "timeout", value_name = "SECONDS", value_parser = duration)]
+    pub(crate) wait: Option<Duration>,
+
+    /// The exit code when the lock was not acquired.
+    #[arg(short = 'E', long, value_name = "CODE", default_value_t = code::NOT_ACQUIRED)]
+    pub(crate) conflict_exit_code: u8,
+
+    /// Share the lock with others that share it. There is no fencing token then.
+    #[arg(short = 's', long, conflicts_with_all = ["exclusive", "permits"])]
+    pub(crate) shared: bool,
+
+    /// Hold the lock alone. This is the default.
+    #[arg(short = 'x', short_alias = 'e', long, conflicts_with = "permits")]
+    pub(crate) exclusive: bool,
+
+    /// Let up to N hold it at the same time. There is no fencing token then.
+    #[arg(long, value_name = "N")]
+    pub(crate) permits: Option<NonZeroU32>,
+
+    /// How long before the deadline the command gets TERM, and how long what it left behind has to end. The smaller of 3s and what
+    /// fits into the ttl unless set.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) grace: Option<Duration>,
+
+    /// Hold the lock for at least this long after it was granted, even if the command ends sooner.
+    ///
+    /// For jobs that cron starts on several hosts whose clocks differ by seconds. Only together with -n or a shorter -w, since whoever
+    /// waited longer would run the job again. TERM or INT during the hold releases at once. After kill -9 of tenure only the ttl holds.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) hold_at_least: Option<Duration>,
+
+    /// Write the outcome to this file, as one line of JSON.
+    ///
+    /// The exit code alone cannot tell a command that exits with 75 from a lock that was not acquired. The file is emptied at the start.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) result_file: Option<PathBuf>,
+
+    /// The backend, such as sqlite:/var/lib/jobs.db?ttl=15s. All users of a host can read it here: for a password use TENURE_URL, a
+    /// configuration file, or password_file.
+    #[arg(long, conflicts_with = "config")]
+    pub(crate) url: Option<String>,
+
+    /// The configuration file.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// What to lock: 1 to 512 bytes of UTF-8.
+    pub(crate) name: String,
+
+    /// The command, and all that belongs to it. A `--` before it may be left out.
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+const LOCK_ABOUT: &str = "\
+Run a command while holding a lock.
+
+Waits until nobody else holds NAME, runs the command, and releases NAME when the command and everything it started have ended. The \
+command gets stdin, stdout, stderr and the environment of tenure, and in addition TENURE_NAME and, for an exclusive lock, TENURE_TOKEN: \
+a number that grows from holder to holder.";
+
+const LOCK_MORE: &str = "\
+What is guaranteed:
+  While the command runs, nobody else is granted NAME. If the lock cannot be
+  renewed in time, the command's process group gets TERM at the deadline less
+  the grace, and KILL at the deadline: before anybody else can be granted NAME.
+  This holds for all descendants, daemons and those in sessions of their own
+  included, and also if tenure itself is killed or stopped: a watchdog process
+  sees to it. A command that was told to end has the grace and no longer, even
+  if the lock is renewed after all. Whatever the command leaves behind in the
+  background gets TERM when the command ends, and KILL after the grace, before
+  the lock is released. INT, TERM, HUP, QUIT, USR1, USR2 are forwarded to the
+  command; while waiting, the first four give up the place in the queue.
+
+What is not:
+  A kill -9 of both tenure and its watchdog leaves the command running.
+  Processes that others start on the command's behalf (systemd, docker, at) and
+  processes of other users (sudo) cannot be killed. What a command sent before
+  its end may arrive after it: have the receiver refuse a TENURE_TOKEN lower
+  than the highest it has seen. After kill -9 of tenure the lock is free when
+  its ttl is over.
+
+Where the backend is looked for:
+  --url, TENURE_URL, --config, ./tenure.toml,
+  $XDG_CONFIG_HOME/tenure/tenure.toml (or ~/.config/tenure/tenure.toml); else an
+  SQLite file in the user's state folder, for the processes of one host. A
+  tenure.toml reads: url = \"sqlite:/var/lib/jobs.db?ttl=15s\"
+
+Exit codes:
+  that of the command; 128+n if signal n ended it, or ended the waiting
+   64  usage                           75  not acquired (another one with -E)
+   69  the backend cannot be reached   76  lost while the command ran
+   70  an unexpected failure           78  configuration
+  126  the command cannot be run      127  the command was not found
+
+Examples:
+  tenure lock nightly-invoices -- ./send-invoices
+  tenure lock -n backup -- pg_dump -f all.sql             skip if one runs
+  tenure lock -w 30 deploy ./deploy.sh --to production    wait for up to 30 s
+  tenure lock --permits 3 downloads -- curl -O \"$URL\"     three at a time
+  tenure lock -n --hold-at-least 30s report ./report      from cron, many hosts";
+
+/// Reads the command line. `Err`: there is nothing to do but to exit, since help was shown, or a complaint.
+pub(crate) fn parse() -> Result<Command, ExitCode> {
+    let command = Cli::try_parse().map(|cli| cli.command).map_err(|error| {
+        if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+            let _ = error.print();
+            return ExitCode::SUCCESS;
+        }
+        if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+            say("there is nothing to do: write tenure lock NAME -- COMMAND, and see tenure lock --help");
+            return ExitCode::from(code::USAGE);
+        }
+        let text = error.to_string();
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("For more"));
+        let text = lines.collect::<Vec<_>>().join("; ").replace(":; ", ": ");
+        say(&format!("{}; see tenure lock --help", text.trim_start_matches("error: ")));
+        ExitCode::from(code::USAGE)
+    })?;
+    let Command::Lock(lock) = &command;
+    lock.check().map_err(|complaint| {
+        say(&complaint);
+        ExitCode::from(code::USAGE)
+    })?;
+    Ok(command)
+}
+
+impl Lock {
+    fn check(&self) -> Result<(), String> {
+        let Some(hold) = self.hold_at_least else { return Ok(()) };
+        let given_up_before = self.nonblock || self.wait.is_some_and(|wait| wait < hold);
+        if given_up_before {
+            return Ok(());
+        }
+        let hold = humantime::format_duration(hold);
+        Err(format!(
+            "--hold-at-least {hold} keeps others from running the job a second time, but whoever waits that long would run it again: \
+             write -n, or -w with less than {hold}"
+        ))
+    }
+}
+
+/// A number of seconds, or a number with a unit.
+fn duration(text: &str) -> Result<Duration, String> {
+    let complaint = || format!("'{text}' is no duration: write it like 5, 1.5, 10s or 2m");
+    match text.parse::<f64>() {
+        Ok(seconds) => Duration::try_from_secs_f64(seconds).map_err(|_| complaint()),
+        Err(_) => humantime::parse_duration(text).map_err(|_| complaint()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(words: &[&str]) -> Lock {
+        let cli = Cli::try_parse_from([&["tenure", "lock"], words].concat()).unwrap_or_else(|error| panic!("{error}"));
+        let Command::Lock(lock) = cli.command;
+        *lock
+    }
+
+    #[test]
+    fn the_command_owns_everything_after_it() {
+        for (words, command) in [
+            (&["job", "ls", "-n", "--url", "x"][..], &["ls", "-n", "--url", "x"][..]),
+            (&["job", "--", "ls", "-n"], &["ls", "-n"]),
+            (&["job", "ls", "--", "-n"], &["ls", "--", "-n"]),
+            (&["job", "--", "ls", "--", "-n"], &["ls", "--", "-n"]),
+            (&["job", "ls", "--help"], &["ls", "--help"]),
+            (&["-w", "5", "job", "sh", "-c", "exit 7"], &["sh", "-c", "exit 7"]),
+            (&["job", "--", "--odd", "-n"], &["--odd", "-n"]),
+        ] {
+            let lock = parsed(words);
+            assert_eq!((lock.name.as_str(), lock.nonblock), ("job", false), "{words:?}");
+            assert_eq!(lock.command, command, "{words:?}");
+        }
+    }
+
+    #[test]
+    fn options_stand_before_and_after_the_name() {
+        assert!(parsed(&["-n", "job", "ls"]).nonblock);
+        assert!(parsed(&["job", "-n", "--", "ls"]).nonblock);
+        assert!(parsed(&["job", "-n", "ls"]).nonblock);
+    }
+
+    #[test]
+    fn durations_with_and_without_a_unit() {
+        for (text, millis) in [("5", 5000), ("1.5", 1500), ("10s", 10_000), ("0", 0), ("200ms", 200), ("1m30s", 90_000)]
+        {
+            assert_eq!(duration(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+        for text in ["", "-1", "x", "1e99", "nan", "inf", "5 parsecs"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_definition_is_consistent() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,201 @@
+//! Runs the command while the lock is held, and sees to it that it ends first.
+
+use std::{ffi::OsString, io, time::Duration};
+
+use futures_util::{Stream, StreamExt};
+use rustix::process::Signal;
+use tenure::{LossReason, State};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use crate::{
+    acquire::Held,
+    child::Watched,
+    outcome::{Outcome, code},
+    protocol::{Cause, End, Order, Report},
+    say,
+    signals::{ENDING, Signals},
+    terminal::{self, Terminal},
+};
+
+/// After a loss the watchdog kills at once. If it has not reported that by then, it was stopped, and we kill. It is less than the margin
+/// that every deadline has.
+const WATCHDOG_LIMIT: Duration = Duration::from_millis(100);
+/// How long we try to kill what the watchdog did not.
+const KILL_LIMIT: Duration = Duration::from_secs(2);
+
+/// How a run ended.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) outcome: Outcome,
+    /// Somebody asked the command to end.
+    pub(crate) stopped: bool,
+}
+
+struct Run<'a> {
+    held: &'a Held,
+    watched: Watched,
+    terminal: Terminal,
+    stopped: bool,
+    lost: Option<(LossReason, Instant)>,
+    end: Option<(End, Cause)>,
+}
+
+/// Runs the command to its end, or to the loss of the lock. When it returns, nothing of the command is left, or a message has said so.
+pub(crate) async fn run(held: &Held, command: &[OsString], grace: Duration, signals: &mut Signals) -> Finished {
+    let failed = |error: io::Error| Outcome::failed("the command was not started", &error);
+    let started = async {
+        signals.add_job_control().map_err(failed)?;
+        let environment = [
+            ("TENURE_NAME", Some(held.name().to_string())),
+            ("TENURE_TOKEN", held.token().map(|token| token.to_string())),
+        ];
+        let watched = tokio::select! {
+            watched = Watched::start(command, &environment) => watched.map_err(failed)?,
+            reason = held.lost() => return Err(lost_before_start(reason)),
+        };
+        let terminal = Terminal::find().map_err(failed)?; // after the watchdog's start: it changes the signal mask
+        let (State::Held { deadline } | State::InJeopardy { deadline }) = held.state() else {
+            return Err(lost_before_start(LossReason::Expired));
+        };
+        watched.order(Order::Start { deadline: deadline.since_boot, grace });
+        Ok((watched, terminal))
+    };
+    match started.await {
+        Ok((watched, terminal)) => {
+            let run = Run { held, watched, terminal, stopped: false, lost: None, end: None };
+            run.finish(signals).await
+        }
+        Err(outcome) => Finished { outcome, stopped: false },
+    }
+}
+
+fn lost_before_start(reason: LossReason) -> Outcome {
+    Outcome::Lost { reason: format!("{reason}; the command was not started"), end: None }
+}
+
+impl Run<'_> {
+    async fn finish(mut self, signals: &mut Signals) -> Finished {
+        let mut states = self.held.states();
+        let outcome = loop {
+            let overdue = self.lost.map(|(_, since)| since + WATCHDOG_LIMIT);
+            tokio::select! {
+                biased;
+                report = self.watched.next() => match report {
+                    None => break self.watchdog_died(),
+                    Some(report) => if let Some(outcome) = self.heard(report) { break outcome },
+                },
+                state = next(&mut states), if self.lost.is_none() => self.stands(state),
+                () = sleep_until(overdue.unwrap_or_else(Instant::now)), if overdue.is_some() => break self.kill().await,
+                signal = signals.next() => self.forward(signal),
+            }
+        };
+        drop(self.terminal);
+        self.watched.end().await;
+        Finished { outcome, stopped: self.stopped }
+    }
+
+    fn stands(&mut self, state: State) {
+        match state {
+            State::Held { deadline } | State::InJeopardy { deadline } => {
+                self.watched.order(Order::Deadline(deadline.since_boot));
+            }
+            State::Lost(reason) => {
+                self.lost = Some((reason, Instant::now()));
+                self.watched.order(Order::Kill);
+            }
+        }
+    }
+
+    fn heard(&mut self, report: Report) -> Option<Outcome> {
+        match report {
+            Report::Started { group } => self.terminal.started(group),
+            Report::NotStarted { code, why } => return Some(Outcome::NotStarted { code, why }),
+            Report::TooLate => return Some(lost_before_start(LossReason::Expired)),
+            Report::Stopped { signal } => self.command_stopped(signal),
+            // To one that was stopped meanwhile, it is history.
+            Report::Warned if !self.held.is_held() => {}
+            Report::Warned => say(&format!(
+                "the lock '{}' is about to be lost, since it could not be renewed: the command was told to end",
+                self.held.name()
+            )),
+            Report::Ended { end, cause } => {
+                self.end = Some((end, cause));
+                self.terminal.take_back();
+            }
+            Report::Stuck { processes } => {
+                say(&format!("still waiting for the end of killed processes: {processes:?}"))
+            }
+            Report::Gone { untouchable } => {
+                warn_of_survivors(&untouchable);
+                return Some(self.outcome());
+            }
+        }
+        None
+    }
+
+    /// The lock was held to the end of the command if that came by itself, and no loss had been told for a reason other than the
+    /// deadline: of that the watchdog is the judge.
+    fn outcome(&self) -> Outcome {
+        let end = self.end.map(|(end, _)| end);
+        let told_to_end = "it was about to expire, and the command was told to end".to_owned();
+        match (self.end, self.lost) {
+            (Some((end, Cause::Itself)), None | Some((LossReason::Expired, _))) => Outcome::Completed(end),
+            (Some((_, Cause::Warning)), None) => Outcome::Lost { reason: told_to_end, end },
+            (_, lost) => {
+                let reason = lost.map_or(LossReason::Expired, |(reason, _)| reason);
+                Outcome::Lost { reason: format!("{reason}; the command was ended"), end }
+            }
+        }
+    }
+
+    async fn kill(&mut self) -> Outcome {
+        warn_of_survivors(&self.watched.kill_tree(KILL_LIMIT));
+        // What it said last, if it was only slow. With the watchdog the reports end.
+        while let Ok(Some(report)) = timeout(WATCHDOG_LIMIT, self.watched.next()).await {
+            if let Report::Ended { end, cause } = report {
+                self.end = Some((end, cause));
+            }
+        }
+        self.outcome()
+    }
+
+    fn watchdog_died(&mut self) -> Outcome {
+        warn_of_survivors(&self.watched.kill_tree(KILL_LIMIT));
+        let why = "the watchdog process was ended by somebody else, so the command was killed".to_owned();
+        Outcome::Failed { code: code::UNEXPECTED, why }
+    }
+
+    fn forward(&mut self, signal: Signal) {
+        self.stopped |= ENDING.contains(&signal);
+        if signal == Signal::CONT {
+            if !self.held.is_held() {
+                return; // we were stopped for too long
+            }
+            self.terminal.resumed();
+        }
+        self.watched.order(Order::Signal(signal.as_raw()));
+    }
+
+    /// The whole job stops with the command, unless it was stopped only because it lacked a terminal that can be had.
+    fn command_stopped(&mut self, signal: i32) {
+        let Some(signal) = Signal::from_named_raw(signal) else { return };
+        let wants_terminal = [Signal::TTIN, Signal::TTOU].contains(&signal);
+        if wants_terminal && self.terminal.lend() {
+            self.watched.order(Order::Signal(Signal::CONT.as_raw()));
+        } else if self.terminal.is_job_control(signal) {
+            self.terminal.take_back();
+            terminal::stop_self();
+        }
+    }
+}
+
+/// Ends with the loss of the lock, after which it is not asked again.
+async fn next(states: &mut (impl Stream<Item = State> + Unpin)) -> State {
+    states.next().await.unwrap_or(State::Lost(LossReason::SessionEnded))
+}
+
+fn warn_of_survivors(processes: &[i32]) {
+    if !processes.is_empty() {
+        say(&format!("these processes of the command could not be ended, and outlive the lock: {processes:?}"));
+    }
+}

@@ -1,0 +1,71 @@
+//! The signals that `tenure` acts on instead of dying from them.
+
+use std::{fs, io, task::Poll};
+
+use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
+
+use rustix::process::Signal;
+
+/// Those that end the waiting, and ask a running command to end.
+pub(crate) const ENDING: [Signal; 4] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT];
+
+const FORWARDED: [Signal; 3] = [Signal::USR1, Signal::USR2, Signal::WINCH];
+
+/// What arrives. Signals that were ignored when `tenure` started (`nohup`, background jobs) stay ignored, for the command as well.
+#[derive(Debug)]
+pub(crate) struct Signals(Vec<(Signal, Stream)>);
+
+impl Signals {
+    /// Listens from now on.
+    pub(crate) fn listen() -> io::Result<Self> {
+        let mut signals = Self(Vec::new());
+        signals.add(&ENDING)?;
+        signals.add(&FORWARDED)?;
+        Ok(signals)
+    }
+
+    /// Listens for stops by the terminal too: while only waiting, it is right to be stopped like any other.
+    pub(crate) fn add_job_control(&mut self) -> io::Result<()> {
+        self.add(&[Signal::TSTP, Signal::CONT])
+    }
+
+    fn add(&mut self, which: &[Signal]) -> io::Result<()> {
+        let ignored = ignored();
+        for one in which.iter().filter(|one| ignored & (1 << (one.as_raw() - 1)) == 0) {
+            self.0.push((*one, signal(SignalKind::from_raw(one.as_raw()))?));
+        }
+        Ok(())
+    }
+
+    /// The next signal.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub(crate) async fn next(&mut self) -> Signal {
+        std::future::poll_fn(|context| {
+            let mut arrived = self
+                .0
+                .iter_mut()
+                .filter_map(|(signal, stream)| stream.poll_recv(context).is_ready().then_some(*signal));
+            arrived.next().map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
+    }
+
+    /// The next signal that asks to end; others are ignored.
+    pub(crate) async fn ending(&mut self) -> Signal {
+        loop {
+            let signal = self.next().await;
+            if ENDING.contains(&signal) {
+                return signal;
+            }
+        }
+    }
+}
+
+/// As a bit mask. If it cannot be read, nothing is taken for ignored.
+fn ignored() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
