@@ -16,6 +16,16 @@ const FILE: &str = "tenure.toml";
 /// # Errors
 /// `Config`, naming the place where it is wrong.
 pub(crate) fn find(lock: &Lock) -> Result<Config> {
+    let config = look(lock)?;
+    if config.backend == "memory" {
+        let message =
+            "memory:// excludes nobody but this process, which has only one command to run: write sqlite:/path/to/file";
+        return Err(Error::new(ErrorKind::Config, message));
+    }
+    Ok(config)
+}
+
+fn look(lock: &Lock) -> Result<Config> {
     if let Some(url) = &lock.url {
         return url.parse().map_err(|error: Error| located("--url", &error.report()));
     }

@@ -89,6 +89,7 @@ fn configurations_that_cannot_work_are_refused_with_78() {
         (&["--url", "sqlite:x?colour=red"], "colour"),
         (&["--url", "sqlite:x?ttl=0s"], "ttl"),
         (&["--url", "sqlite:x?require=consensus"], "require = consensus"),
+        (&["--url", "memory://x"], "excludes nobody but this process"),
         (&["--url", "no url:hunter2"], "--url: the URL has no scheme"),
         (&["--url", "sqlite:plain"], "plain"),
         (
