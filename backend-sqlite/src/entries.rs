@@ -1,22 +1,14 @@
 //! What happens to an entry of ours, under the write lock.
 
 use rusqlite::params;
-use tenure_core::{ContenderId, Entered, Error, ErrorKind, FencingToken, MAX_VALUE, QueueName, Result, Version};
+use tenure_core::{ContenderId, Entered, Error, ErrorKind, FencingToken, Result, Version};
 
 use crate::{
-    error::{Failure, config},
+    error::Failure,
     keys::{QueueKey, unsigned},
     ledger::Change,
     rows::{self, Removed},
 };
-
-/// Refuses a value that is too large for any backend.
-pub(crate) fn check_size(queue: &QueueName, value: &[u8]) -> Result<()> {
-    if value.len() <= MAX_VALUE {
-        return Ok(());
-    }
-    Err(config(format!("the value on {queue} has {} bytes: write at most {MAX_VALUE}", value.len())))
-}
 
 /// Appends an entry, or finds the one that an earlier try of this session appended (contract clause 5).
 pub(crate) fn enter(

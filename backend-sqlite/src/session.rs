@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use rusqlite::{OptionalExtension, params};
 use tenure_core::{
     Clock, Contender, ContenderId, Entered, ErrorKind, Moment, QueueName, Record, Result, Session, Snapshot, Version,
-    Wake, async_trait, random_hex,
+    Wake, async_trait, check_value, random_hex,
 };
 use tokio::task::JoinHandle;
 
@@ -135,7 +135,7 @@ impl Session for SqliteSession {
     }
 
     async fn enter(&self, queue: &QueueName, id: &ContenderId, value: &[u8]) -> Result<Entered> {
-        entries::check_size(queue, value)?;
+        check_value(queue, value)?;
         let (queue, id, value) = (self.key(queue), id.clone(), value.to_vec());
         self.change(move |change, session| entries::enter(change, session, &queue, &id, &value)).await
     }
@@ -163,7 +163,7 @@ impl Session for SqliteSession {
     }
 
     async fn write(&self, queue: &QueueName, id: &ContenderId, version: Version, value: &[u8]) -> Result<Version> {
-        entries::check_size(queue, value)?;
+        check_value(queue, value)?;
         let (queue, id, value) = (self.key(queue), id.clone(), value.to_vec());
         self.change(move |change, session| entries::write(change, session, &queue, &id, version, value)).await
     }

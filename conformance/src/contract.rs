@@ -145,6 +145,17 @@ pub async fn tokens_rise_over_emptied_queues_and_ended_sessions(harness: &dyn Ha
     }
 }
 
+/// Clause 2: a late repeat of an `enter`, after an operator has removed the entry, makes another one, if any.
+pub async fn an_entry_made_anew_is_another_one(harness: &dyn Harness) {
+    let (session, name) = (session(harness).await, queue("x"));
+    let (mine, first) = enter(&*session, &name).await;
+    harness.remove(&name, &mine).await;
+    if let Ok(again) = session.enter(&name, &mine, b"value").await {
+        assert!(again.token > first.token, "{} again", again.token);
+        assert_ne!(find(&again.snapshot, &mine).key, find(&first.snapshot, &mine).key);
+    }
+}
+
 /// Clause 4.
 pub async fn a_snapshot_shows_what_was_done_before(harness: &dyn Harness) {
     let (session, other, queue) = (session(harness).await, session(harness).await, queue("x"));
@@ -381,6 +392,12 @@ pub async fn values_of_all_sizes(harness: &dyn Harness) {
         assert_eq!(session.read(&name, &me).await.expect("read").expect("it is there").value, value);
         session.leave(&name, &id).await.expect("left");
     }
+    let (mine, entered) = enter(&*session, &name).await;
+    let large = vec![0; MAX_VALUE + 1];
+    assert_eq!(session.enter(&name, &id(), &large).await.expect_err("too large").kind(), ErrorKind::Config);
+    let written = session.write(&name, &mine, entered.version, &large).await;
+    assert_eq!(written.expect_err("too large").kind(), ErrorKind::Config);
+    assert_eq!(listed(&*session, &name).await, [mine]);
 }
 
 /// Different names never interact.

@@ -112,6 +112,7 @@ macro_rules! conformance {
                 entering_twice_makes_one_entry,
                 entries_are_appended_and_their_tokens_rise,
                 tokens_rise_over_emptied_queues_and_ended_sessions,
+                an_entry_made_anew_is_another_one,
                 a_snapshot_shows_what_was_done_before,
                 leaving_removes_only_what_is_ours,
                 a_call_that_was_dropped_can_be_undone,

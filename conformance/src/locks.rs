@@ -220,6 +220,19 @@ pub async fn permits_admit_so_many_and_the_smallest_limit_counts(harness: &dyn H
         task.await.expect("no panic");
     }
     assert_eq!((most.load(Ordering::SeqCst), served.load(Ordering::SeqCst)), (3, 12));
+    for leaver in 0..3 {
+        let mut held = Vec::new();
+        for _ in 0..3 {
+            held.push(coordinator.permit("z", of(3)).await.expect("granted"));
+        }
+        let waiter = tokio::spawn({
+            let coordinator = coordinator.clone();
+            async move { coordinator.permit("z", of(3)).await }
+        });
+        until_queued(harness, "z", 4).await;
+        held.remove(leaver).release().await.expect("released");
+        drop(soon("whichever of them leaves", async { waiter.await.expect("no panic") }).await);
+    }
     let held = [
         coordinator.permit("y", of(5)).await.expect("granted"),
         coordinator.permit("y", of(2)).await.expect("granted"),

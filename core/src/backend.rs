@@ -118,7 +118,8 @@ pub trait Session: Debug + Send + Sync + 'static {
     /// backend, which alone knows its server's rules, from when calls were *sent*.
     async fn keep_alive(&self) -> Result<Moment>;
 
-    /// Appends an entry called `id`, or finds the one an earlier try appended. One round trip.
+    /// Appends an entry called `id`, or finds the one an earlier try appended. One round trip. A value above
+    /// [`MAX_VALUE`](crate::MAX_VALUE) is refused as `Config` (see [`check_value`](crate::check_value)).
     async fn enter(&self, queue: &QueueName, id: &ContenderId, value: &[u8]) -> Result<Entered>;
 
     /// The queue, first to last.

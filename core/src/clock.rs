@@ -151,7 +151,7 @@ impl TestClock {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner).1 += span;
     }
 
-    /// The machine starts anew: the time begins again, under another boot id.
+    /// The machine starts anew, under another boot id.
     pub fn reboot(&self) {
         let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.0 = BootId::new(state.0.get() + 1);

@@ -41,7 +41,8 @@ impl fmt::Debug for Secret {
 
 /// Which backend to use, and how. Read from a URL ([`FromStr`]) or from any serde format with the same keys.
 ///
-/// A key that the backend does not know is refused when connecting, with the list of those it knows.
+/// A key that the backend does not know is refused when connecting, with the list of those it knows. No error of ours shows a password;
+/// but a TOML or JSON parser's own error may show the line it is in.
 ///
 /// ```
 /// use std::time::Duration;
@@ -147,7 +148,7 @@ impl Config {
     pub fn set(&mut self, key: &str, text: &str) -> Result<()> {
         match key {
             "backend" => text.clone_into(&mut self.backend),
-            "hosts" => self.hosts = text.split(',').map(|host| host.trim().to_owned()).collect(),
+            "hosts" => self.hosts = hosts(text)?,
             "namespace" => text.clone_into(&mut self.namespace),
             "path" => self.path = Some(text.into()),
             "ttl" => self.ttl = duration(key, text)?,
@@ -186,11 +187,14 @@ impl Config {
         if let Some(credentials) = credentials {
             let (user, password) =
                 credentials.split_once(':').map_or((credentials, None), |(user, word)| (user, Some(word)));
+            if user.is_empty() {
+                return Err(refusal("there is a password or an '@', but no user: write user:password@host".to_owned()));
+            }
             self.set("user", &decoded(user)?)?;
             password.map_or(Ok(()), |word| self.set("password", &decoded(word)?))?;
         }
-        if hosts.split(',').any(str::is_empty) {
-            return Err(refusal("a host is empty: write host[:port], several with a comma between them".to_owned()));
+        if path.contains('@') {
+            return Err(at_sign());
         }
         self.set("hosts", hosts)?;
         if path.is_empty() { Ok(()) } else { self.set("namespace", &decoded(path)?) }
@@ -199,6 +203,19 @@ impl Config {
 
 fn refusal(message: String) -> Error {
     Error::new(ErrorKind::Config, message)
+}
+
+/// Most likely a password is not escaped, and has been taken for something that is shown.
+fn at_sign() -> Error {
+    refusal("there is an '@' after the host: write / ? # @ in a user, password or name as %2F %3F %23 %40".to_owned())
+}
+
+fn hosts(text: &str) -> Result<Vec<String>> {
+    let hosts: Vec<_> = text.split(',').map(|host| host.trim().to_owned()).collect();
+    if hosts.iter().any(String::is_empty) {
+        return Err(refusal("a host is empty: write host[:port], several with a comma between them".to_owned()));
+    }
+    Ok(hosts)
 }
 
 fn duration(key: &str, text: &str) -> Result<Duration> {
@@ -229,10 +246,14 @@ impl FromStr for Config {
         let (address, query) = rest.split_once('?').map_or((rest, ""), |(address, query)| (address, query));
         let mut config = Self::new(scheme);
         config.set_address(address)?;
+        if address.starts_with("//") && !address.starts_with("///") && query.contains('@') {
+            return Err(at_sign());
+        }
         let mut seen = config.given.clone();
+        seen.insert("backend".to_owned());
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let Some((key, text)) = pair.split_once('=') else {
-                return Err(refusal(format!("the setting '{}' has no value: write it like ttl=10s", decoded(pair)?)));
+                return Err(refusal("a setting has no value: write them like ttl=10s&namespace=billing".to_owned()));
             };
             let (key, text) = (decoded(key)?, decoded(text)?);
             if !seen.insert(key.clone()) {
@@ -250,7 +271,9 @@ impl FromStr for Config {
 enum Value {
     Text(String),
     Switch(bool),
-    Number(u64),
+    Number(i64),
+    Large(u64),
+    Fraction(f64),
     List(Vec<String>),
 }
 
@@ -261,6 +284,8 @@ impl<'de> Deserialize<'de> for Config {
             Value::Text(text) => text,
             Value::Switch(switch) => switch.to_string(),
             Value::Number(number) => number.to_string(),
+            Value::Large(number) => number.to_string(),
+            Value::Fraction(number) => number.to_string(),
             Value::List(list) => list.join(","),
         };
         let mut config = match (table.remove("url").map(text), table.remove("backend").map(text)) {
@@ -321,6 +346,10 @@ mod tests {
             ("etcd://u:hunter2@h1,,h2/x", "a host is empty"),
             ("etcd://u:hunter2@h1/x?ttl=10", "ttl = '10' is no duration: write it like 10s"),
             ("etcd://u:hunter2@h1/x?ttl", "has no value"),
+            ("etcd://u:abc?hunter2@h1/x", "write / ? # @ in"),
+            ("etcd://u:abc/hunter2@h1/x", "write / ? # @ in"),
+            ("etcd://:hunter2@h1/x", "no user"),
+            ("etcd://u:hunter2@h1/x?backend=zk", "twice"),
             ("etcd://u:hunter2@h1/x?ttl=1s&ttl=2s", "twice"),
             ("etcd://u:hunter2@h1/x?user=v", "twice"),
             ("etcd://u:hunter2@h1/x?require=iron", "write one of process, host, single-server, consensus"),
@@ -348,6 +377,10 @@ mod tests {
             ("ttl = '5s'", "no 'backend'"),
             ("url = 'etcd://h?ttl=1s'\nttl = '5s'", "beside the url"),
             ("backend = 'x'\nttl = 5", "no duration"),
+            ("backend = 'x'\ntoken_base = -1", "token_base = '-1' is no whole number"),
+            ("backend = 'x'\ntoken_base = 1.5", "token_base = '1.5' is no whole number"),
+            ("backend = 'x'\nhosts = []", "a host is empty"),
+            ("backend = 'x'\nhosts = 'h1,,h2'", "a host is empty"),
         ] {
             let error = toml::from_str::<Config>(bad).expect_err(bad).to_string();
             assert!(error.contains(says), "{error}");

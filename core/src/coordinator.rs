@@ -12,9 +12,9 @@ use crate::{
     error::{Error, ErrorKind, Result},
     guard::{LockGuard, Permit, ReadGuard, Tenure},
     holder::Holder,
-    keeper::{Keeper, Pause},
+    keeper::{Keeper, Pause, unattended},
     options::Options,
-    place::{Look, Place},
+    place::{Entry, Look},
     queue::QueueName,
     rule::{Mode, Turn, turn_after},
 };
@@ -51,10 +51,11 @@ struct Shared {
 }
 
 /// How one try to be granted ended.
+#[allow(clippy::large_enum_variant, reason = "it lives for one match")]
 enum Round {
     Granted(Tenure),
     Busy,
-    /// The session was lost, or our entry removed: enter anew.
+    /// Our entry was removed: enter anew.
     Again,
 }
 
@@ -75,7 +76,8 @@ impl Coordinator {
     /// # Errors
     /// Any kind; `Unavailable` if nobody answers in time.
     pub async fn connect(&self) -> Result<()> {
-        self.soon(self.session_when_up(Some(self.shared.options.connect_timeout))).await.map(drop)
+        let limit = self.shared.options.connect_timeout;
+        within(limit, self.session_when_up(Some(limit))).await.map(drop)
     }
 
     /// The settings it works by.
@@ -156,7 +158,8 @@ impl Coordinator {
         Ok(self.try_acquire(name, Mode::Permit(of)).await?.map(|tenure| Permit { tenure }))
     }
 
-    /// Leaves all queues and ends the session; guards that still exist are lost. Waits until the backend has said so, or the ttl is over.
+    /// Leaves all queues and ends the session; guards that still exist are lost. A `lock` that waits meanwhile goes on in a new session: end
+    /// those first. Waits until the backend has said so, or the ttl is over.
     ///
     /// # Errors
     /// What the backend failed with; the session expires then.
@@ -170,36 +173,45 @@ impl Coordinator {
 
     async fn acquire(&self, name: &str, mode: Mode) -> Result<Tenure> {
         let queue = QueueName::new(name)?;
+        let mut pause = Pause::new();
         loop {
             let keeper = self.session_when_up(None).await?;
-            if let Round::Granted(tenure) = again_if_lost(self.wait_for_turn(keeper, &queue, mode).await)? {
-                return Ok(tenure);
+            match self.wait_for_turn(keeper, &queue, mode).await {
+                Ok(Round::Granted(tenure)) => return Ok(tenure),
+                Ok(Round::Busy | Round::Again) => {}
+                Err(error) if is_lost_or_away(&error) => pause.after(&error).await,
+                Err(error) => return Err(error),
             }
         }
     }
 
     async fn try_acquire(&self, name: &str, mode: Mode) -> Result<Option<Tenure>> {
         let queue = QueueName::new(name)?;
-        self.soon(async {
+        let rounds = async {
+            let mut pause = Pause::new();
             loop {
                 let keeper = self.session_when_up(Some(self.shared.options.connect_timeout)).await?;
-                match again_if_lost(self.take_if_free(keeper, &queue, mode).await)? {
-                    Round::Granted(tenure) => return Ok(Some(tenure)),
-                    Round::Busy => return Ok(None),
-                    Round::Again => {}
+                match self.take_if_free(keeper, &queue, mode).await {
+                    Ok(Round::Granted(tenure)) => return Ok(Some(tenure)),
+                    Ok(Round::Busy) => return Ok(None),
+                    Ok(Round::Again) => {}
+                    Err(error) if is_lost_or_away(&error) => pause.after(&error).await,
+                    Err(error) => return Err(error),
                 }
             }
-        })
-        .await
+        };
+        within(self.shared.options.connect_timeout, rounds).await
     }
 
     async fn wait_for_turn(&self, keeper: Keeper, queue: &QueueName, mode: Mode) -> Result<Round> {
-        let (place, mut seen) = Place::enter(keeper, queue.clone(), mode, self.value()).await?;
+        let Some((entry, mut seen)) = Entry::make(keeper, queue.clone(), mode, self.value()).await? else {
+            return Ok(Round::Again);
+        };
         loop {
-            match place.look(seen)? {
-                Look::Granted(seen, me) => return Ok(Round::Granted(Tenure::start(place, seen, me))),
+            match entry.look(&seen)? {
+                Look::Granted => return Ok(Round::Granted(Tenure::start(entry, seen))),
                 Look::Gone => return Ok(Round::Again),
-                Look::Wait(before, turn) => seen = place.wait(&before, turn).await?,
+                Look::Wait(turn) => seen = entry.wait(&seen, turn).await?,
             }
         }
     }
@@ -210,11 +222,13 @@ impl Coordinator {
         if turn_after(&seen.queue, mode) != Turn::Mine {
             return Ok(Round::Busy);
         }
-        let (place, seen) = Place::enter(keeper, queue.clone(), mode, self.value()).await?;
-        match place.look(seen)? {
-            Look::Granted(seen, me) => Ok(Round::Granted(Tenure::start(place, seen, me))),
+        let Some((entry, seen)) = Entry::make(keeper, queue.clone(), mode, self.value()).await? else {
+            return Ok(Round::Again);
+        };
+        match entry.look(&seen)? {
+            Look::Granted => Ok(Round::Granted(Tenure::start(entry, seen))),
             Look::Gone => Ok(Round::Again),
-            Look::Wait(..) => place.leave().await.map(|()| Round::Busy),
+            Look::Wait(_) => entry.leave().await.map(|()| Round::Busy),
         }
     }
 
@@ -239,28 +253,48 @@ impl Coordinator {
         }
     }
 
+    /// Opening runs to its end in its own task, so that callers with little patience together get somewhere, and leave no sessions behind
+    /// that nobody knows.
     async fn session(&self) -> Result<Keeper> {
-        let mut slot = self.shared.session.lock().await;
-        if let Some(keeper) = slot.as_ref().filter(|keeper| keeper.is_held()) {
-            return Ok(keeper.clone());
+        let open = |slot: &Option<Keeper>| slot.as_ref().filter(|keeper| keeper.is_usable()).cloned();
+        if let Some(keeper) = self.shared.session.try_lock().ok().and_then(|slot| open(&slot)) {
+            return Ok(keeper);
         }
-        *slot = None;
-        let Shared { backend, options, .. } = &*self.shared;
+        let shared = self.shared.clone();
+        let opening = tokio::spawn(async move {
+            let mut slot = shared.session.lock().await;
+            if let Some(keeper) = open(&slot) {
+                return Ok(keeper);
+            }
+            *slot = None;
+            let keeper = shared.open().await?;
+            *slot = Some(keeper.clone());
+            Ok(keeper)
+        });
+        opening.await.unwrap_or_else(|ended| {
+            let panicked = || Error::new(ErrorKind::Unexpected, "the backend panicked when opening a session");
+            Err(if ended.is_panic() { panicked() } else { unattended() })
+        })
+    }
+}
+
+impl Shared {
+    async fn open(&self) -> Result<Keeper> {
+        let Self { backend, options, .. } = self;
         let opened = within(options.connect_timeout, backend.open(options.ttl)).await?;
         if opened.ttl < options.ttl {
-            return Err(Error::new(
-                ErrorKind::Config,
-                format!("the server grants no more than {:?}: write ttl = {:?} or less", opened.ttl, opened.ttl),
-            ));
+            let _ = within(options.connect_timeout, opened.session.close()).await;
+            let granted = humantime::format_duration(opened.ttl);
+            let message = format!("the server grants a ttl of {granted} at most: write ttl = {granted} or less");
+            return Err(Error::new(ErrorKind::Config, message));
         }
         let keeper = Keeper::start(opened, backend.clock().clone());
         within(options.connect_timeout, self.settle_token_base(&keeper)).await?;
-        *slot = Some(keeper.clone());
         Ok(keeper)
     }
 
     async fn settle_token_base(&self, keeper: &Keeper) -> Result<()> {
-        let wanted = self.shared.options.token_base;
+        let wanted = self.options.token_base;
         let stored = keeper.call(|| keeper.session.settle_token_base(wanted)).await?;
         if stored == wanted {
             return Ok(());
@@ -271,11 +305,6 @@ impl Coordinator {
             "it can be raised only while nobody else uses the namespace: stop the others first".to_owned()
         };
         Err(Error::new(ErrorKind::Config, format!("token_base = {wanted}, but this namespace has {stored}: {advice}")))
-    }
-
-    /// Bounds what does not wait for its turn.
-    async fn soon<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
-        within(self.shared.options.connect_timeout, work).await
     }
 }
 
@@ -288,9 +317,7 @@ async fn within<T>(limit: Duration, work: impl Future<Output = Result<T>>) -> Re
     })
 }
 
-fn again_if_lost(round: Result<Round>) -> Result<Round> {
-    match round {
-        Err(error) if error.kind() == ErrorKind::SessionLost => Ok(Round::Again),
-        round => round,
-    }
+/// Whether the round has failed with its session, or with the runtime of it: then the next round has another.
+fn is_lost_or_away(error: &Error) -> bool {
+    error.kind() == ErrorKind::SessionLost || error.is_retryable()
 }

@@ -8,9 +8,10 @@ use tokio::{sync::watch, task::AbortHandle};
 use crate::{
     clock::Moment,
     error::{Error, ErrorKind, Result},
-    keeper::{Health, Keeper, LossReason, session_lost},
-    place::{Look, Place},
-    queue::{Contender, ContenderId, QueueName, Snapshot, Wake},
+    health::{Health, Pulse},
+    keeper::{self, Keeper, LossReason, lost},
+    place::{Entry, Look},
+    queue::{Contender, QueueName, Snapshot, Wake},
     token::FencingToken,
 };
 
@@ -48,7 +49,7 @@ impl StdError for Lost {}
 
 impl From<Lost> for Error {
     fn from(lost: Lost) -> Self {
-        session_lost(lost.reason)
+        keeper::lost("the lock", lost.reason)
     }
 }
 
@@ -59,20 +60,16 @@ impl From<Lost> for Error {
 /// [fencing token](LockGuard::token).
 #[derive(Debug)]
 pub struct Tenure {
-    place: Place,
-    removed: watch::Receiver<bool>,
-    watch: AbortOnDrop,
+    entry: Entry,
+    ending: Ending,
 }
 
 impl Tenure {
-    /// How long a guard is held before it starts to watch its own entry. Short locks do not pay for it.
-    const WATCH_AFTER: Duration = Duration::from_millis(500);
-
-    pub(crate) fn start(place: Place, seen: Snapshot, me: Contender) -> Self {
-        let (removal, removed) = watch::channel(false);
-        let own = OwnEntry { keeper: place.keeper().clone(), queue: place.queue().clone(), id: place.id().clone() };
-        let watch = AbortOnDrop(place.keeper().spawn(own.watch(seen, me, removal)).abort_handle());
-        Self { place, removed, watch }
+    pub(crate) fn start(entry: Entry, seen: Snapshot) -> Self {
+        let end = watch::Sender::new(None);
+        let own = OwnEntry { keeper: entry.keeper().clone(), queue: entry.queue().clone(), me: entry.me().clone() };
+        let watching = entry.keeper().spawn(own.watch(seen, end.clone())).abort_handle();
+        Self { entry, ending: Ending { end, watching } }
     }
 
     /// Whether it is certainly still ours *now*, by the clock: computed at the call, so it is right even if no task of this runtime could
@@ -91,28 +88,30 @@ impl Tenure {
 
     /// The time left until the deadline: zero once lost.
     pub fn time_left(&self) -> Duration {
-        self.deadline().map_or(Duration::ZERO, |deadline| self.place.keeper().clock.until(deadline))
+        self.deadline().map_or(Duration::ZERO, |deadline| self.entry.keeper().clock.until(deadline))
     }
 
     /// How it stands now.
     pub fn state(&self) -> State {
-        self.standing().now()
+        // Nobody but us can release it, and we are still here.
+        self.standing().now().unwrap_or(State::Lost(LossReason::Removed))
     }
 
     /// How it stands, now and after each change, up to and including `Lost`; each state as it was at the time of the look, so states that
-    /// came and went between two looks are not shown.
+    /// came and went between two looks are not shown. The stream does not borrow the guard, and ends when that is released.
     pub fn states(&self) -> impl Stream<Item = State> + Send + Unpin + use<> {
         Box::pin(futures_util::stream::unfold((self.standing(), None), |(standing, last)| async move {
             let next = match last {
-                None => standing.now(),
+                None => standing.now()?,
                 Some(State::Lost(_)) => return None,
-                Some(last) => standing.changed_from(last).await,
+                Some(last) => standing.changed_from(last).await?,
             };
             Some((next, (standing, Some(next))))
         }))
     }
 
-    /// Resolves when it is lost, no later than at the deadline. The future does not borrow the guard.
+    /// Resolves when it is lost: when the deadline has passed at the latest (within 200 ms, if the machine was suspended then). The future
+    /// does not borrow the guard; once that is released it never resolves.
     ///
     /// # Cancel safety
     /// Cancel safe; may be called any number of times.
@@ -127,11 +126,10 @@ impl Tenure {
     /// # Errors
     /// [`Lost`], without the result of the work.
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, Lost> {
-        let standing = self.standing();
-        let mut loss = pin!(standing.lost());
+        let mut loss = pin!(self.lost());
         let mut work = pin!(work);
         std::future::poll_fn(|context| {
-            if let State::Lost(reason) = standing.now() {
+            if let State::Lost(reason) = self.state() {
                 return Poll::Ready(Err(Lost { reason }));
             }
             if let Poll::Ready(reason) = loss.as_mut().poll(context) {
@@ -142,85 +140,115 @@ impl Tenure {
         .await
     }
 
-    /// Asks the backend whether the grant still stands: our entry is there, and it is our turn.
+    /// Asks the backend whether the grant still stands: our entry is there, and it is our turn. If not, the guard is lost from then on.
+    /// While the backend is away it asks again, until the deadline.
     ///
     /// # Errors
-    /// `SessionLost` if it does not; otherwise what the backend failed with, once the deadline has passed.
+    /// `SessionLost` if it does not stand; any other kind when the backend refuses to say.
     pub async fn verify(&self) -> Result<()> {
         if let State::Lost(reason) = self.state() {
-            return Err(session_lost(reason));
+            return Err(self.error(reason));
         }
-        match self.place.look(self.place.list().await?)? {
-            Look::Granted(..) => Ok(()),
-            Look::Gone | Look::Wait(..) => Err(session_lost(LossReason::Removed)),
+        match self.entry.look(&self.entry.list().await?)? {
+            Look::Granted => Ok(()),
+            Look::Gone | Look::Wait(_) => {
+                end_with(&self.ending.end, End::Removed);
+                Err(self.error(LossReason::Removed))
+            }
         }
     }
 
     /// The name it is for.
     pub fn name(&self) -> &QueueName {
-        self.place.queue()
+        self.entry.queue()
     }
 
     fn standing(&self) -> Standing {
-        Standing { keeper: self.place.keeper().clone(), removed: self.removed.clone() }
+        Standing { pulse: self.entry.keeper().pulse.clone(), end: self.ending.end.subscribe() }
+    }
+
+    fn error(&self, reason: LossReason) -> Error {
+        lost(format_args!("the lock '{}'", self.name()), reason)
     }
 
     async fn release(self) -> Result<()> {
-        let Self { place, watch, removed } = self;
-        drop(watch);
-        let lost = Standing { keeper: place.keeper().clone(), removed }.now();
-        let left = place.leave().await;
-        match lost {
-            State::Lost(reason) => Err(session_lost(reason)),
-            _ => left,
-        }
+        let was_lost = match self.state() {
+            State::Lost(reason) => Some(self.error(reason)),
+            _ => None,
+        };
+        let Self { entry, ending } = self;
+        drop(ending);
+        let left = entry.leave().await;
+        was_lost.map_or(left, Err)
     }
 }
 
+/// What ends a tenure, apart from its session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Removed,
+    Released,
+}
+
+/// The first end counts.
+fn end_with(end: &watch::Sender<Option<End>>, by: End) {
+    end.send_if_modified(|end| {
+        let first = end.is_none();
+        end.get_or_insert(by);
+        first
+    });
+}
+
+/// Ends the watching with the guard, and tells those who still look at it.
 #[derive(Debug)]
-struct AbortOnDrop(AbortHandle);
+struct Ending {
+    end: watch::Sender<Option<End>>,
+    watching: AbortHandle,
+}
 
-impl Drop for AbortOnDrop {
+impl Drop for Ending {
     fn drop(&mut self) {
-        self.0.abort();
+        self.watching.abort();
+        end_with(&self.end, End::Released);
     }
 }
 
-/// What a tenure depends on, apart from the place: can be looked at after the guard has moved elsewhere.
-#[derive(Clone)]
+/// What tells how a tenure stands, after its guard has moved elsewhere too. It keeps nothing alive.
 struct Standing {
-    keeper: Keeper,
-    removed: watch::Receiver<bool>,
+    pulse: Pulse,
+    end: watch::Receiver<Option<End>>,
 }
 
 impl Standing {
-    fn now(&self) -> State {
-        if *self.removed.borrow() {
-            return State::Lost(LossReason::Removed);
-        }
-        match self.keeper.health() {
-            Health::Held(deadline) => State::Held { deadline },
-            Health::InJeopardy(deadline) => State::InJeopardy { deadline },
-            Health::Lost(reason) => State::Lost(reason),
-        }
+    /// `None` once it is released.
+    fn now(&self) -> Option<State> {
+        self.under(self.pulse.health())
     }
 
-    async fn changed_from(&self, last: State) -> State {
-        let mut removed = self.removed.clone();
+    fn under(&self, health: Health) -> Option<State> {
+        let end = *self.end.borrow();
+        Some(match (end, health) {
+            (Some(End::Released), _) => return None,
+            (Some(End::Removed), _) => State::Lost(LossReason::Removed),
+            (None, Health::Held(deadline)) => State::Held { deadline },
+            (None, Health::InJeopardy(deadline)) => State::InJeopardy { deadline },
+            (None, Health::Lost(reason)) => State::Lost(reason),
+        })
+    }
+
+    /// Returns once it stands otherwise than `last`, which is not `Lost`.
+    async fn changed_from(&self, last: State) -> Option<State> {
+        let mut end = self.end.clone();
         loop {
-            let now = self.now();
-            if now != last {
+            let health = self.pulse.health(); // looked at once: the deadline may pass between two looks
+            let now = self.under(health);
+            if now != Some(last) {
                 return now;
             }
-            let removal = async {
-                if removed.wait_for(|removed| *removed).await.is_err() {
-                    std::future::pending::<()>().await; // nobody watches any more: only the session can end it
-                }
-            };
-            let health = self.keeper.health();
             tokio::select! {
-                () = removal => {}
-                _ = self.keeper.changed_from(health) => {}
+                biased;
+                Ok(_) = end.wait_for(Option::is_some) => {}
+                _ = self.pulse.changed_from(health) => {}
             }
         }
     }
@@ -229,8 +257,9 @@ impl Standing {
         let mut state = self.now();
         loop {
             match state {
-                State::Lost(reason) => return reason,
-                standing => state = self.changed_from(standing).await,
+                Some(State::Lost(reason)) => return reason,
+                Some(standing) => state = self.changed_from(standing).await,
+                None => std::future::pending().await,
             }
         }
     }
@@ -240,33 +269,33 @@ impl Standing {
 struct OwnEntry {
     keeper: Keeper,
     queue: QueueName,
-    id: ContenderId,
+    me: Contender,
 }
 
 impl OwnEntry {
-    async fn watch(self, seen: Snapshot, me: Contender, removal: watch::Sender<bool>) {
-        tokio::time::sleep(Tenure::WATCH_AFTER).await;
-        let Self { keeper, queue, id } = self;
-        let (mut seen, mut me) = (seen, me);
-        loop {
-            let change = async {
-                keeper.wait(&queue, &seen, Wake::Gone(&me)).await?;
-                keeper.call(|| keeper.session.list(&queue)).await
-            };
-            match change.await {
-                Ok(list) => match list.queue.iter().find(|contender| contender.id == id).cloned() {
-                    Some(still) => (seen, me) = (list, still),
-                    None => break,
-                },
+    /// How long a guard is held before it starts to watch. Short locks do not pay for it.
+    const AFTER: Duration = Duration::from_millis(500);
+
+    async fn watch(self, mut seen: Snapshot, end: watch::Sender<Option<End>>) {
+        tokio::time::sleep(Self::AFTER).await;
+        while seen.queue.contains(&self.me) {
+            match self.change(&seen).await {
+                Ok(now) => seen = now,
                 Err(error) if error.kind() == ErrorKind::SessionLost => return, // the keeper tells
                 Err(error) => {
-                    tracing::warn!(queue = %queue, error = error.report(), "cannot watch the own entry");
+                    tracing::warn!(queue = %self.queue, error = error.report(), "cannot watch the own entry");
                     tokio::time::sleep(Duration::from_secs(1)).await;
                 }
             }
         }
-        tracing::warn!(queue = %queue, "the own entry was removed by somebody else");
-        let _ = removal.send(true);
+        tracing::warn!(queue = %self.queue, "the own entry was removed by somebody else");
+        end_with(&end, End::Removed);
+    }
+
+    async fn change(&self, seen: &Snapshot) -> Result<Snapshot> {
+        let Self { keeper, queue, me } = self;
+        keeper.wait(queue, seen, Wake::Gone(me)).await?;
+        keeper.call(|| keeper.session.list(queue)).await
     }
 }
 
@@ -285,7 +314,7 @@ pub struct LockGuard {
 
 impl LockGuard {
     pub(crate) fn new(tenure: Tenure, token_base: u64) -> Result<Self> {
-        let token = tenure.place.token().raised_by(token_base)?;
+        let token = tenure.entry.token().raised_by(token_base)?;
         Ok(Self { tenure, token })
     }
 

@@ -23,7 +23,10 @@ pub struct Holder {
 impl Holder {
     /// This process, now.
     pub fn this_process(program: Option<&str>) -> Self {
-        let own_name = || std::env::args().next().map(|path| path.rsplit('/').next().unwrap_or_default().to_owned());
+        let own_name = || {
+            let path = std::path::PathBuf::from(std::env::args_os().next()?);
+            Some(path.file_name()?.to_string_lossy().into_owned())
+        };
         Self {
             host: host_name(),
             pid: std::process::id(),

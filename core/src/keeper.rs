@@ -4,7 +4,7 @@ use std::{fmt, future::Future, sync::Arc, time::Duration};
 
 use tokio::{
     runtime::Handle,
-    sync::{mpsc, oneshot, watch},
+    sync::{mpsc, oneshot},
     task::{JoinHandle, JoinSet},
     time::{sleep, timeout},
 };
@@ -13,6 +13,7 @@ use crate::{
     backend::{Opened, Session},
     clock::{Clock, Moment},
     error::{Error, ErrorKind, Result},
+    health::{Health, Heart, Pulse, health},
     queue::{ContenderId, QueueName, Snapshot, Wake},
 };
 
@@ -38,14 +39,6 @@ impl fmt::Display for LossReason {
     }
 }
 
-/// How things stand with a session. The deadline is already shortened by the margin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Health {
-    Held(Moment),
-    InJeopardy(Moment),
-    Lost(LossReason),
-}
-
 /// What is taken off what a backend grants: for clocks of different speed, and for the time a loss takes to be acted on.
 pub(crate) fn margin(ttl: Duration) -> Duration {
     (ttl / 10).max(Duration::from_millis(200))
@@ -68,8 +61,8 @@ pub(crate) fn period(ttl: Duration) -> Duration {
 #[derive(Clone, Debug)]
 pub(crate) struct Keeper {
     pub(crate) session: Arc<dyn Session>,
+    pub(crate) pulse: Pulse,
     pub(crate) clock: Clock,
-    health: watch::Receiver<Health>,
     commands: mpsc::UnboundedSender<Command>,
     runtime: Handle,
     ttl: Duration,
@@ -95,68 +88,24 @@ impl Keeper {
     pub(crate) fn start(opened: Opened, clock: Clock) -> Self {
         let session: Arc<dyn Session> = opened.session.into();
         let deadline = opened.deadline - margin(opened.ttl);
-        let (health_out, health) = watch::channel(Health::Held(deadline));
+        let (heart, pulse) = health(deadline, clock.clone());
         let (commands, inbox) = mpsc::unbounded_channel();
         let task = KeepAlive {
             session: session.clone(),
             clock: clock.clone(),
             ttl: opened.ttl,
             deadline,
-            health: health_out,
+            heart,
             inbox,
             leaving: JoinSet::new(),
         };
         tokio::spawn(task.run());
-        Self { session, clock, health, commands, runtime: Handle::current(), ttl: opened.ttl }
+        Self { session, pulse, clock, commands, runtime: Handle::current(), ttl: opened.ttl }
     }
 
-    /// How things stand now, by the clock: a deadline that has passed is a loss, whether or not the task has noticed.
-    pub(crate) fn health(&self) -> Health {
-        let published = *self.health.borrow();
-        match published {
-            Health::Held(deadline) | Health::InJeopardy(deadline) if self.clock.has_passed(deadline) => {
-                Health::Lost(LossReason::Expired)
-            }
-            health => health,
-        }
-    }
-
-    pub(crate) fn is_held(&self) -> bool {
-        !matches!(self.health(), Health::Lost(_))
-    }
-
-    /// Returns once the health is no longer `seen`. After `Lost` nothing changes any more: then it never returns.
-    pub(crate) async fn changed_from(&self, seen: Health) -> Health {
-        let mut updates = self.health.clone();
-        loop {
-            let published = *updates.borrow_and_update();
-            let now = self.health();
-            if now != seen {
-                return now;
-            }
-            let overdue = async {
-                match published {
-                    Health::Held(deadline) | Health::InJeopardy(deadline) => self.clock.sleep_until(deadline).await,
-                    Health::Lost(_) => std::future::pending().await,
-                }
-            };
-            // If the task has ended with its runtime, nobody renews any more, and only the deadline is left to wait for.
-            tokio::select! {
-                () = overdue => {}
-                Ok(()) = updates.changed() => {}
-            }
-        }
-    }
-
-    /// Returns once the session is lost.
-    pub(crate) async fn lost(&self) -> LossReason {
-        let mut health = self.health();
-        loop {
-            match health {
-                Health::Lost(reason) => return reason,
-                standing => health = self.changed_from(standing).await,
-            }
-        }
+    /// Whether new work can be bound to the session: it is ours, and somebody renews it.
+    pub(crate) fn is_usable(&self) -> bool {
+        self.pulse.is_held() && !self.commands.is_closed()
     }
 
     /// Runs in the runtime of the session, so that it does not end with the caller's.
@@ -193,12 +142,12 @@ impl Keeper {
         };
         let answer = tokio::select! {
             biased;
-            reason = self.lost() => return Err(session_lost(reason)),
+            reason = self.pulse.lost() => return Err(lost("the session", reason)),
             answer = attempts => answer,
         };
         if answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::SessionLost) {
             let _ = self.commands.send(Command::SessionLost);
-            self.lost().await;
+            self.pulse.lost().await;
         }
         answer
     }
@@ -206,13 +155,25 @@ impl Keeper {
     /// Leaves all queues and ends the session.
     pub(crate) async fn close(&self) -> Result<()> {
         let (closed, answer) = oneshot::channel();
-        let _ = self.commands.send(Command::Close(closed));
-        answer.await.unwrap_or(Ok(())) // the task has ended, and the session with it
+        let sent = self.commands.send(Command::Close(closed)).is_ok();
+        match timeout(self.ttl, answer).await {
+            Ok(Ok(answer)) => answer,
+            _ if sent && !self.pulse.is_held() => Ok(()), // the task has ended, and the session with it
+            _ => Err(unattended()),
+        }
     }
 }
 
-pub(crate) fn session_lost(reason: LossReason) -> Error {
-    Error::new(ErrorKind::SessionLost, format!("the session is lost: {reason}"))
+/// The task of the session does not run: its runtime has ended, or nobody drives it.
+pub(crate) fn unattended() -> Error {
+    let message =
+        "the runtime that the session was opened in does not run any more: what is bound to it ends with the ttl";
+    Error::new(ErrorKind::Unavailable, message)
+}
+
+/// The error for what a loss has ended.
+pub(crate) fn lost(what: impl fmt::Display, reason: LossReason) -> Error {
+    Error::new(ErrorKind::SessionLost, format!("{what} is lost: {reason}"))
 }
 
 /// The growing pause between attempts: 20 ms, doubling up to a second.
@@ -239,7 +200,7 @@ struct KeepAlive {
     clock: Clock,
     ttl: Duration,
     deadline: Moment,
-    health: watch::Sender<Health>,
+    heart: Heart,
     inbox: mpsc::UnboundedReceiver<Command>,
     leaving: JoinSet<()>,
 }
@@ -248,7 +209,7 @@ impl KeepAlive {
     async fn run(mut self) {
         let kept = self.keep().await;
         let reason = *kept.as_ref().err().unwrap_or(&LossReason::SessionEnded);
-        let _ = self.health.send(Health::Lost(reason)); // before the backend can hear of a close
+        let _ = self.heart.publish(Health::Lost(reason)); // before the backend can hear of a close
         let Ok(closing) = kept else {
             tracing::warn!(%reason, "session lost");
             return; // what is still to be left has ended with the session
@@ -300,30 +261,22 @@ impl KeepAlive {
 
     /// Takes the answer to a renewal, and says when to send the next one.
     fn renewed(&mut self, answer: Result<Moment>) -> Result<Duration, LossReason> {
-        if self.clock.has_passed(self.deadline) {
-            return Err(LossReason::Expired); // an answer that comes too late revives nothing
-        }
-        match answer {
+        let (heard, next) = match answer {
             Ok(granted) => {
                 self.deadline = granted - margin(self.ttl);
-                self.publish(Health::Held(self.deadline))?;
-                Ok(period(self.ttl))
+                (Health::Held(self.deadline), period(self.ttl))
             }
-            Err(error) if error.kind() == ErrorKind::SessionLost => Err(LossReason::SessionEnded),
+            Err(error) if error.kind() == ErrorKind::SessionLost => return Err(LossReason::SessionEnded),
             Err(error) => {
                 tracing::warn!(error = error.report(), left = ?self.clock.until(self.deadline), "keep-alive failed");
-                self.publish(Health::InJeopardy(self.deadline))?;
-                Ok((self.ttl / 20).clamp(Duration::from_millis(50), Duration::from_secs(1)))
+                let soon = (self.ttl / 20).clamp(Duration::from_millis(50), Duration::from_secs(1));
+                (Health::InJeopardy(self.deadline), soon)
             }
+        };
+        match self.heart.publish(heard) {
+            Health::Lost(reason) => Err(reason), // an answer that comes too late revives nothing
+            _ => Ok(next),
         }
-    }
-
-    fn publish(&self, health: Health) -> Result<(), LossReason> {
-        if self.clock.has_passed(self.deadline) {
-            return Err(LossReason::Expired); // it was answered in time, but had been sent so long ago
-        }
-        let _ = self.health.send(health);
-        Ok(())
     }
 }
 

@@ -21,7 +21,9 @@ pub use crate::{
     keeper::LossReason,
     memory::{Call, Fault, MemoryBackend, MemoryDriver},
     options::Options,
-    queue::{Contender, ContenderId, Entered, MAX_VALUE, QueueName, Record, Snapshot, Version, Wake, random_hex},
+    queue::{
+        Contender, ContenderId, Entered, MAX_VALUE, QueueName, Record, Snapshot, Version, Wake, check_value, random_hex,
+    },
     rule::{Mode, Turn, turn},
     token::{FencingToken, TokenGate},
 };
@@ -33,6 +35,7 @@ mod coordinator;
 mod driver;
 mod error;
 mod guard;
+mod health;
 mod holder;
 mod keeper;
 mod memory;

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Arc, LazyLock, Mutex, Weak},
+    sync::{Arc, LazyLock, Mutex},
     time::Duration,
 };
 
@@ -16,7 +16,7 @@ use crate::{
     config::Config,
     driver::Driver,
     error::{Error, ErrorKind, Result},
-    queue::{Contender, ContenderId, Entered, QueueName, Record, Snapshot, Version, Wake},
+    queue::{Contender, ContenderId, Entered, QueueName, Record, Snapshot, Version, Wake, check_value},
 };
 
 mod world;
@@ -50,6 +50,8 @@ pub enum Fault {
     ApplyLate(Duration),
     /// It never takes effect, and never returns.
     Hang,
+    /// It never takes effect; the caller is told `Denied`.
+    Deny,
 }
 
 /// A client of a world of queues in this process. It ends with the process, and serves nobody outside of it.
@@ -154,6 +156,7 @@ impl MemoryBackend {
         let answer = match fault {
             None => act(&self.world),
             Some(Fault::LoseRequest) => return Err(unavailable("the request was lost")),
+            Some(Fault::Deny) => return Err(Error::new(ErrorKind::Denied, "not allowed, as injected")),
             Some(Fault::LoseReply) => act(&self.world).and_then(|_| Err(unavailable("the reply was lost"))),
             Some(Fault::DelayReply(span)) => {
                 let answer = act(&self.world);
@@ -254,6 +257,7 @@ impl Session for MemorySession {
     }
 
     async fn enter(&self, queue: &QueueName, id: &ContenderId, value: &[u8]) -> Result<Entered> {
+        check_value(queue, value)?;
         let (session, queue, value) = (self.id, queue.clone(), value.to_vec());
         let entry = id.clone();
         self.alive(Call::Enter, Some(id), move |state, world| {
@@ -284,6 +288,7 @@ impl Session for MemorySession {
             }
             let first = expiry.into_iter().min_by_key(|until| until.since_boot).unwrap_or_else(|| world.clock.now());
             tokio::select! {
+                biased;
                 () = changed => {}
                 () = world.clock.sleep_until(first) => {}
             }
@@ -307,6 +312,7 @@ impl Session for MemorySession {
     }
 
     async fn write(&self, queue: &QueueName, id: &ContenderId, version: Version, value: &[u8]) -> Result<Version> {
+        check_value(queue, value)?;
         let (session, queue, id, value) = (self.id, queue.clone(), id.clone(), value.to_vec());
         self.alive(Call::Write, None, move |state, world| {
             let written = state.write(session, &queue, &id, version, value);
@@ -343,7 +349,7 @@ impl Session for MemorySession {
     }
 }
 
-/// `memory://name`: one world per process and name.
+/// `memory://name`: one world per name, for as long as the process lives.
 #[derive(Clone, Copy, Debug)]
 pub struct MemoryDriver;
 
@@ -357,15 +363,15 @@ impl Driver for MemoryDriver {
         "memory://shop?ttl=10s"
     }
 
+    fn unused(&self) -> &'static [&'static str] {
+        &["path", "ca", "cert", "key", "user", "password", "password_file"]
+    }
+
     async fn connect(&self, config: &Config, clock: &Clock) -> Result<Arc<dyn Backend>> {
-        static WORLDS: LazyLock<Mutex<HashMap<String, Weak<World>>>> = LazyLock::new(Mutex::default);
+        static WORLDS: LazyLock<Mutex<HashMap<String, Arc<World>>>> = LazyLock::new(Mutex::default);
         let name = format!("{}/{}", config.hosts.join(","), config.namespace);
         let mut worlds = lock(&WORLDS);
-        if let Some(world) = worlds.get(&name).and_then(Weak::upgrade) {
-            return Ok(Arc::new(MemoryBackend::in_world(world)));
-        }
-        let backend = MemoryBackend::with_clock(clock.clone());
-        worlds.insert(name, Arc::downgrade(&backend.world));
-        Ok(Arc::new(backend))
+        let world = worlds.entry(name).or_insert_with(|| Arc::new(World::new(clock.clone())));
+        Ok(Arc::new(MemoryBackend::in_world(world.clone())))
     }
 }

@@ -52,3 +52,17 @@ impl Options {
         self.ttl.saturating_sub(margin(self.ttl)).saturating_sub(2 * period(self.ttl))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_grace_leaves_time_for_two_keep_alives() {
+        for (ttl, grace) in [(1, 134), (2, 467), (10, 2334), (60, 14_000), (86_400, 20_160_000)] {
+            let options = Options { ttl: Duration::from_secs(ttl), ..Options::default() };
+            let longest = options.longest_grace().as_millis();
+            assert!(longest.abs_diff(grace) <= 1, "ttl {ttl} s: {longest} ms");
+        }
+    }
+}

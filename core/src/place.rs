@@ -7,7 +7,8 @@ use tokio::{sync::oneshot, task::JoinHandle};
 
 use crate::{
     error::{Error, ErrorKind, Result},
-    keeper::{Keeper, Leave, session_lost},
+    health::Health,
+    keeper::{Keeper, Leave, lost, unattended},
     queue::{Contender, ContenderId, Entered, QueueName, Snapshot, Wake},
     rule::{Mode, Turn, turn},
     token::FencingToken,
@@ -19,40 +20,54 @@ pub(crate) struct Place {
     keeper: Keeper,
     queue: QueueName,
     id: ContenderId,
-    token: FencingToken,
     entering: Option<JoinHandle<()>>,
     left: bool,
+}
+
+/// A place that was entered: what is known of our entry.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    place: Place,
+    me: Contender,
+    token: FencingToken,
 }
 
 /// How one look at the queue ended.
 #[derive(Debug)]
 pub(crate) enum Look {
-    /// It is our turn, and the session is ours. Carries our entry as it was seen.
-    Granted(Snapshot, Contender),
+    /// It is our turn, and the session is ours.
+    Granted,
     /// Somebody incompatible is ahead.
-    Wait(Snapshot, Turn),
+    Wait(Turn),
     /// Our entry is not there any more: removed by an operator.
     Gone,
 }
 
-impl Place {
+impl Entry {
     /// Enters a queue. The entering runs to its end in its own task, even if this future is dropped; the leaving that follows waits for
-    /// it (contract clause 6).
-    pub(crate) async fn enter(
+    /// it (contract clause 6). `None` if our entry was removed at once.
+    pub(crate) async fn make(
         keeper: Keeper,
         queue: QueueName,
         mode: Mode,
         value: Arc<[u8]>,
-    ) -> Result<(Self, Snapshot)> {
+    ) -> Result<Option<(Self, Snapshot)>> {
         let id = ContenderId::random(mode);
         let (answer, entered) = oneshot::channel();
         let entering = keeper.spawn(enter(keeper.clone(), queue.clone(), id.clone(), value, answer));
-        let token = FencingToken::new(0);
-        let mut place = Self { keeper, queue, id, token, entering: Some(entering), left: false };
-        let entered = entered.await.map_err(|_| session_lost(crate::LossReason::SessionEnded))??;
+        let mut place = Place { keeper, queue, id, entering: Some(entering), left: false };
+        let Entered { token, snapshot, .. } = tokio::select! {
+            biased;
+            entered = entered => match entered {
+                Ok(entered) => entered?,
+                Err(_) => return Err(place.why_entering_ended().await),
+            },
+            // Should nobody drive the runtime that enters.
+            reason = place.keeper.pulse.lost() => return Err(lost("the session", reason)),
+        };
         place.entering = None;
-        place.token = entered.token;
-        Ok((place, entered.snapshot))
+        let me = snapshot.queue.iter().find(|contender| contender.id == place.id).cloned();
+        Ok(me.map(|me| (Self { place, me, token }, snapshot)))
     }
 
     /// The entry's number, as the backend counts.
@@ -61,45 +76,47 @@ impl Place {
     }
 
     pub(crate) fn keeper(&self) -> &Keeper {
-        &self.keeper
+        &self.place.keeper
     }
 
     pub(crate) fn queue(&self) -> &QueueName {
-        &self.queue
+        &self.place.queue
     }
 
-    pub(crate) fn id(&self) -> &ContenderId {
-        &self.id
+    /// Our entry. One that was made anew under the same id, by a late repeat after a removal, is another one: it has another token.
+    pub(crate) fn me(&self) -> &Contender {
+        &self.me
     }
 
     pub(crate) async fn list(&self) -> Result<Snapshot> {
-        self.keeper.call(|| self.keeper.session.list(&self.queue)).await
+        self.keeper().call(|| self.keeper().session.list(self.queue())).await
     }
 
     /// Looks whether it is our turn. Having waited proves nothing: only a snapshot with our own entry in it does, and only before the
     /// deadline.
-    pub(crate) fn look(&self, seen: Snapshot) -> Result<Look> {
-        match turn(&seen.queue, &self.id) {
+    pub(crate) fn look(&self, seen: &Snapshot) -> Result<Look> {
+        if !seen.queue.contains(&self.me) {
+            return Ok(Look::Gone);
+        }
+        match turn(&seen.queue, &self.me.id) {
             Turn::Absent => Ok(Look::Gone),
-            Turn::Mine if !self.keeper.is_held() => Err(session_lost(crate::LossReason::Expired)),
-            Turn::Mine => match seen.queue.iter().find(|contender| contender.id == self.id).cloned() {
-                Some(me) => Ok(Look::Granted(seen, me)),
-                None => Ok(Look::Gone),
+            Turn::Mine => match self.keeper().pulse.health() {
+                Health::Lost(reason) => Err(lost("the session", reason)),
+                _ => Ok(Look::Granted),
             },
-            turn => Ok(Look::Wait(seen, turn)),
+            turn => Ok(Look::Wait(turn)),
         }
     }
 
     /// Waits until it may be our turn, and lists again.
     pub(crate) async fn wait(&self, seen: &Snapshot, turn: Turn) -> Result<Snapshot> {
-        let me = seen.queue.iter().find(|contender| contender.id == self.id);
         let wake = match turn {
             Turn::Behind(blocker) => seen.queue.get(blocker).map(Wake::Gone),
-            Turn::Crowded => me.map(Wake::Ahead),
+            Turn::Crowded => Some(Wake::Ahead(&self.me)),
             Turn::Mine | Turn::Absent => None,
         };
         if let Some(wake) = wake {
-            self.keeper.wait(&self.queue, seen, wake).await?;
+            self.keeper().wait(self.queue(), seen, wake).await?;
         }
         self.list().await
     }
@@ -107,19 +124,38 @@ impl Place {
     /// Leaves, and waits until the backend has said so. Cancel safe: the leaving goes on.
     pub(crate) async fn leave(mut self) -> Result<()> {
         let (left, answer) = oneshot::channel();
-        self.send_leave(Some(left));
-        let keeper = self.keeper.clone();
+        self.place.send_leave(Some(left));
+        let pulse = self.place.keeper.pulse.clone();
         drop(self);
-        match answer.await {
-            Ok(answer) => answer,
-            Err(_) => Err(session_lost(keeper.lost().await)),
+        tokio::select! {
+            biased;
+            answer = answer => match answer {
+                Ok(answer) => answer,
+                Err(_) if pulse.is_held() => Err(unattended()),
+                Err(_) => Ok(()), // the session is over, and our entry with it
+            },
+            _ = pulse.lost() => Ok(()),
         }
     }
+}
 
+impl Place {
     fn send_leave(&mut self, left: Option<oneshot::Sender<Result<()>>>) {
         if !std::mem::replace(&mut self.left, true) {
             let (queue, id, entering) = (self.queue.clone(), self.id.clone(), self.entering.take());
             self.keeper.leave(Leave { queue, id, entering, left });
+        }
+    }
+
+    async fn why_entering_ended(&mut self) -> Error {
+        match self.entering.take() {
+            Some(entering) => match entering.await {
+                Err(error) if error.is_panic() => {
+                    Error::new(ErrorKind::Unexpected, format!("the backend panicked when entering '{}'", self.queue))
+                }
+                _ => unattended(),
+            },
+            None => unattended(),
         }
     }
 }

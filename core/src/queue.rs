@@ -11,6 +11,18 @@ use crate::{
 /// The largest value an entry may carry, in bytes.
 pub const MAX_VALUE: usize = 64 * 1024;
 
+/// Checks the size of a value: for backends, which refuse what is too large before they send it.
+///
+/// # Errors
+/// `Config` if it is larger than [`MAX_VALUE`].
+pub fn check_value(queue: &QueueName, value: &[u8]) -> Result<()> {
+    if value.len() <= MAX_VALUE {
+        return Ok(());
+    }
+    let message = format!("a value of {} bytes for '{queue}' is too large: write at most {MAX_VALUE}", value.len());
+    Err(Error::new(ErrorKind::Config, message))
+}
+
 /// What contenders contend for: any UTF-8 of 1 to 512 bytes without NUL. Two names are the same queue only if they are equal byte by
 /// byte: `a` and `a/b` are strangers, and so are `é` composed and `é` decomposed.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -128,7 +140,8 @@ pub fn random_hex() -> String {
 pub struct Contender {
     /// Who it is.
     pub id: ContenderId,
-    /// Where the backend keeps it; only the backend knows how to read this.
+    /// Where the backend keeps it; only the backend knows how to read this. An entry that was made anew, even under the same id, has
+    /// another key: core takes it for a stranger.
     pub key: Arc<str>,
 }
 

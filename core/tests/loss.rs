@@ -149,7 +149,7 @@ async fn suspend_and_reboot_end_every_tenure_at_once() {
                 guard.run(ticks).await
             }
         });
-        sleep(Duration::from_secs(1)).await;
+        sleep(Duration::from_millis(1055)).await; // off the grid of the clock's own looks
         let seen = polled.load(Ordering::Relaxed);
         assert!(seen > 50);
         jump(&world.control);
@@ -175,6 +175,7 @@ async fn a_removed_entry_and_an_ended_session_are_told_within_a_second() {
     assert_eq!(timeout(Duration::from_secs(1), guard.lost()).await.expect("told in time"), LossReason::Removed);
     assert!(!guard.is_held());
     assert_eq!(guard.verify().await.expect_err("gone").kind(), ErrorKind::SessionLost);
+    assert_eq!(guard.release().await.expect_err("it was lost").kind(), ErrorKind::SessionLost);
 
     let guard = world.coordinator.lock("x").await.expect("granted again, in the same session");
     sleep(Duration::from_secs(1)).await;
@@ -243,4 +244,129 @@ async fn an_unreachable_backend_is_told_within_the_connect_timeout() {
     assert_eq!(world.coordinator.connect().await.expect_err("cut off").kind(), ErrorKind::Unavailable);
     assert_eq!(world.coordinator.try_lock("x").await.expect_err("cut off").kind(), ErrorKind::Unavailable);
     assert!(start.elapsed() <= Duration::from_secs(11));
+}
+
+/// A grant is made from what was seen, but only before the deadline.
+#[tokio::test(start_paused = true)]
+async fn nobody_is_granted_after_their_own_deadline() {
+    let world = world();
+    let other = world.other();
+    let held = other.lock("x").await.expect("granted");
+    let waiter = tokio::spawn({
+        let coordinator = world.coordinator.clone();
+        async move { coordinator.lock("x").await.expect("granted") }
+    });
+    sleep(Duration::from_millis(100)).await;
+    world.backend.inject(Call::List, Fault::DelayReply(Duration::from_millis(105)));
+    held.release().await.expect("released");
+    sleep(Duration::from_millis(50)).await; // the waiter's turn has been read, and is on its way to it
+    world.control.suspend(Duration::from_secs(60));
+    let guard = timeout(Duration::from_secs(5), waiter).await.expect("in time").expect("no panic");
+    assert!(guard.is_held(), "granted by a session that is over");
+    guard.verify().await.expect("it stands");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_verify_finds_is_a_loss_at_once() {
+    let world = world();
+    let queue = QueueName::new("x").expect("a good name");
+    let guard = world.coordinator.lock("x").await.expect("granted");
+    world.backend.remove(&queue, &world.backend.entries(&queue)[0]);
+    let other = world.other().try_lock("x").await.expect("an answer").expect("granted");
+    assert!(guard.verify().await.is_err());
+    assert!(!guard.is_held() && other.is_held());
+    assert_eq!(timeout(Duration::from_millis(1), guard.lost()).await.expect("told"), LossReason::Removed);
+}
+
+/// An `enter` that arrives late makes the entry anew that an operator has removed: that one has another token.
+#[tokio::test(start_paused = true)]
+async fn an_entry_made_anew_under_the_same_id_is_not_taken_for_the_first() {
+    let world = world();
+    let queue = QueueName::new("x").expect("a good name");
+    let held = world.other().lock("x").await.expect("granted");
+    world.backend.inject(Call::Enter, Fault::ApplyLate(Duration::from_secs(2)));
+    world.backend.inject(Call::Wait, Fault::DelayReply(Duration::from_secs(3)));
+    let waiter = tokio::spawn({
+        let coordinator = world.coordinator.clone();
+        async move { coordinator.lock("x").await.expect("granted") }
+    });
+    sleep(Duration::from_millis(500)).await;
+    world.backend.remove(&queue, &world.backend.entries(&queue)[1]);
+    let third = world.other();
+    let third = tokio::spawn(async move { third.lock("x").await.expect("granted") });
+    sleep(Duration::from_secs(5)).await;
+    drop(held);
+    let third = third.await.expect("no panic");
+    let before = third.token();
+    drop(third);
+    assert!(waiter.await.expect("no panic").token() > before, "a token went back");
+}
+
+#[tokio::test(start_paused = true)]
+async fn states_end_with_the_release_and_keep_nothing_alive() {
+    let world = world();
+    let guard = world.coordinator.lock("x").await.expect("granted");
+    let (mut states, lost) = (guard.states(), tokio::spawn(guard.lost()));
+    assert!(matches!(states.next().await, Some(State::Held { .. })));
+    guard.release().await.expect("released");
+    assert_eq!(states.next().await, None);
+    let watcher = world.other();
+    let before = watcher.lock("y").await.expect("granted");
+    drop(world.coordinator);
+    sleep(Duration::from_secs(60)).await;
+    assert!(!lost.is_finished(), "a release is no loss");
+    assert!(before.is_held());
+    // Nobody renews what nobody has: the base can be raised only once the session has gone.
+    drop((before, watcher));
+    sleep(Duration::from_secs(11)).await;
+    let mut options = Options::default();
+    options.token_base = 5;
+    let alone = Coordinator::new(world.backend.other_client(), options).expect("good options");
+    alone.lock("x").await.expect("no other session is left").release().await.expect("released");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_has_died_without_a_word_delays_a_grant_by_three_ttls_at_most() {
+    let world = world();
+    let held = world.other().lock("x").await.expect("granted");
+    world.backend.inject(Call::Wait, Fault::Hang);
+    let waiter = tokio::spawn({
+        let coordinator = world.coordinator.clone();
+        async move { coordinator.lock("x").await.expect("granted") }
+    });
+    sleep(Duration::from_millis(100)).await;
+    drop(held);
+    assert!(timeout(3 * TTL + Duration::from_secs(1), waiter).await.expect("in time").expect("no panic").is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_never_return_are_given_up_and_repeated() {
+    for call in [Call::Open, Call::SettleTokenBase, Call::Enter] {
+        let world = world();
+        world.backend.inject(call, Fault::Hang);
+        let granted = timeout(TTL, world.coordinator.lock("x")).await;
+        assert!(granted.unwrap_or_else(|_| panic!("{call:?} hangs")).expect("granted").is_held());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_with_little_patience_open_a_session_together() {
+    let world = world();
+    world.backend.inject(Call::Open, Fault::DelayReply(Duration::from_millis(400)));
+    let mut tries = 0;
+    while timeout(Duration::from_millis(150), world.coordinator.lock("x")).await.is_err() {
+        tries += 1;
+        assert!(tries < 5, "each try opens a session of its own, and none gets there");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_release_is_told_and_tried_on() {
+    let world = world();
+    let queue = QueueName::new("x").expect("a good name");
+    let guard = world.coordinator.lock("x").await.expect("granted");
+    world.backend.inject(Call::Leave, Fault::Deny);
+    assert_eq!(guard.release().await.expect_err("refused").kind(), ErrorKind::Denied);
+    sleep(Duration::from_secs(2)).await;
+    assert!(world.backend.entries(&queue).is_empty(), "it was not tried again");
 }

@@ -77,7 +77,8 @@ impl State {
 
     pub(super) fn snapshot(&self, queue: &QueueName) -> Snapshot {
         let entries = self.queues.get(queue).into_iter().flatten();
-        let queue = entries.map(|entry| Contender { id: entry.id.clone(), key: "".into() }).collect();
+        let contender = |entry: &Entry| Contender { id: entry.id.clone(), key: entry.record.token.to_string().into() };
+        let queue = entries.map(contender).collect();
         Snapshot { revision: self.revision, queue }
     }
 
@@ -133,7 +134,7 @@ impl State {
 }
 
 pub(super) fn is_changed(seen: &Snapshot, now: &Snapshot, wake: Wake<'_>) -> bool {
-    let here = |who: &Contender| now.queue.iter().any(|contender| contender.id == who.id);
+    let here = |who: &Contender| now.queue.contains(who);
     match wake {
         Wake::Gone(who) => !here(who),
         Wake::Ahead(me) => {
