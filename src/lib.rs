@@ -22,6 +22,8 @@ pub use tenure_core::*;
 /// The backends that are compiled in: `memory` always, the others by feature.
 pub fn drivers() -> Drivers {
     let drivers = Drivers::new().with(MemoryDriver);
+    #[cfg(feature = "etcd")]
+    let drivers = drivers.with(tenure_etcd::EtcdDriver::PLAIN).with(tenure_etcd::EtcdDriver::TLS);
     #[cfg(feature = "sqlite")]
     let drivers = drivers.with(tenure_sqlite::SqliteDriver);
     drivers

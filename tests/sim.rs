@@ -2,6 +2,8 @@
 //! operator. A seed repeats all faults and times, but not the order in which tokio's channels wake several waiters of one moment: so
 //! `TENURE_SIM_SEED` runs one seed fifty times. `TENURE_SIM_SEEDS` sets how many are run otherwise.
 
+#![expect(clippy::print_stdout, reason = "the counts are to be seen beside the result of the test")]
+
 use std::{
     num::NonZeroU32,
     ops::Deref,

@@ -4,7 +4,7 @@ use std::{path::Path, time::Duration};
 
 use tenure_core::{Backend, ContenderId, Coordinator, Drivers, Mode, QueueName, Result};
 use tenure_sqlite::SqliteDriver;
-use tenure_tests::{TTL, on_sqlite, sqlite};
+use tenure_tests::on_sqlite::{TTL, coordinator, sqlite};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
@@ -14,8 +14,8 @@ async fn main() {
     match what.as_str() {
         "attempt" => say(attempt(path).await),
         "attempt-default" => say(attempt_default().await),
-        "once" => once(&on_sqlite(path, Duration::from_secs(10)).await).await,
-        "hold" => hold(&on_sqlite(path, TTL).await).await,
+        "once" => once(&coordinator(path, Duration::from_secs(10)).await).await,
+        "hold" => hold(&coordinator(path, TTL).await).await,
         "churn" => churn(path).await,
         other => panic!("what is {other}?"),
     }
@@ -31,7 +31,7 @@ fn say(outcome: Result<String>) {
 
 async fn attempt(path: &Path) -> Result<String> {
     sqlite(path).await?;
-    Ok(on_sqlite(path, Duration::from_secs(10)).await.lock("q").await?.token().to_string())
+    Ok(coordinator(path, Duration::from_secs(10)).await.lock("q").await?.token().to_string())
 }
 
 async fn attempt_default() -> Result<String> {

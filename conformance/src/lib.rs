@@ -31,6 +31,8 @@
 //! Each case gets a harness of its own. A case that your backend cannot pass is listed in `excused` with the reason
 //! (`excused: [("case", "reason")]`); the list is printed, and a name in it that is no case fails.
 
+#![expect(clippy::print_stdout, reason = "a suite reports beside the results of its tests")]
+
 use std::{future::Future, sync::Arc, time::Duration};
 
 use tenure_core::{Backend, ContenderId, Coordinator, Options, QueueName, async_trait};
@@ -40,6 +42,8 @@ pub mod dice;
 pub mod flaky;
 pub mod history;
 pub mod locks;
+pub mod proxy;
+pub mod server;
 
 /// How the suite reaches a service, and does to it what an operator can do.
 #[async_trait]

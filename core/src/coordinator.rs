@@ -2,10 +2,7 @@
 
 use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
-use tokio::{
-    sync::Mutex,
-    time::{Instant, timeout},
-};
+use tokio::{sync::Mutex, time::timeout};
 
 use crate::{
     backend::Backend,
@@ -236,21 +233,25 @@ impl Coordinator {
         Holder::this_process(self.shared.options.program.as_deref()).to_value().into()
     }
 
-    /// The live session, opened if need be; tries for as long as the backend is away, or until the limit. A session may be lost before
-    /// its first use: then the next one is opened.
+    /// The live session, opened if need be; tries for as long as the backend is away, or until most of the limit is over: then it fails
+    /// with what the last try failed with, which says more than that there was no answer. A session may be lost before its first use:
+    /// then the next one is opened.
     async fn session_when_up(&self, limit: Option<Duration>) -> Result<Keeper> {
-        let start = Instant::now();
-        let mut pause = Pause::new();
-        loop {
-            let error = match self.session().await {
-                Err(error) if error.is_retryable() || error.kind() == ErrorKind::SessionLost => error,
-                answer => return answer,
-            };
-            if limit.is_some_and(|limit| start.elapsed() + pause.length() >= limit) {
-                return Err(error);
+        let mut last = None;
+        let attempts = async {
+            let mut pause = Pause::new();
+            loop {
+                match self.session().await {
+                    Err(error) if error.is_retryable() || error.kind() == ErrorKind::SessionLost => {
+                        pause.after(last.insert(error)).await;
+                    }
+                    answer => return answer,
+                }
             }
-            pause.after(&error).await;
-        }
+        };
+        let Some(limit) = limit else { return attempts.await };
+        let answer = timeout(limit * 9 / 10, attempts).await;
+        answer.unwrap_or_else(|_| Err(last.unwrap_or_else(|| no_answer(limit))))
     }
 
     /// Opening runs to its end in its own task, so that callers with little patience together get somewhere, and leave no sessions behind
@@ -309,12 +310,12 @@ impl Shared {
 }
 
 async fn within<T>(limit: Duration, work: impl Future<Output = Result<T>>) -> Result<T> {
-    timeout(limit, work).await.unwrap_or_else(|_| {
-        Err(Error::new(
-            ErrorKind::Unavailable,
-            format!("the backend did not answer within {}", humantime::format_duration(limit)),
-        ))
-    })
+    timeout(limit, work).await.unwrap_or_else(|_| Err(no_answer(limit)))
+}
+
+fn no_answer(limit: Duration) -> Error {
+    let limit = humantime::format_duration(limit);
+    Error::new(ErrorKind::Unavailable, format!("the backend did not answer within {limit}"))
 }
 
 /// Whether the round has failed with its session, or with the runtime of it: then the next round has another.

@@ -184,10 +184,6 @@ impl Pause {
         Self(Duration::from_millis(20))
     }
 
-    pub(crate) fn length(&self) -> Duration {
-        self.0
-    }
-
     pub(crate) async fn after(&mut self, error: &Error) {
         tracing::debug!(error = error.report(), pause = ?self.0, "trying again");
         sleep(self.0).await;
@@ -266,7 +262,10 @@ impl KeepAlive {
                 self.deadline = granted - margin(self.ttl);
                 (Health::Held(self.deadline), period(self.ttl))
             }
-            Err(error) if error.kind() == ErrorKind::SessionLost => return Err(LossReason::SessionEnded),
+            Err(error) if error.kind() == ErrorKind::SessionLost => {
+                tracing::warn!(error = error.report(), "the backend has ended the session");
+                return Err(LossReason::SessionEnded);
+            }
             Err(error) => {
                 tracing::warn!(error = error.report(), left = ?self.clock.until(self.deadline), "keep-alive failed");
                 let soon = (self.ttl / 20).clamp(Duration::from_millis(50), Duration::from_secs(1));

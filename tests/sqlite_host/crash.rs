@@ -6,7 +6,7 @@ use std::{
 };
 
 use tenure_core::FencingToken;
-use tenure_tests::{Killed, TTL, on_sqlite, within};
+use tenure_tests::on_sqlite::{Killed, TTL, coordinator, within};
 
 use crate::process;
 
@@ -30,7 +30,7 @@ async fn a_kill_at_any_point_loses_no_token_and_blocks_nobody_beyond_the_ttl() {
         highest = said.last().unwrap_or(first).max(highest);
     }
     let started = Instant::now();
-    let coordinator = on_sqlite(&path, TTL).await;
+    let coordinator = coordinator(&path, TTL).await;
     let guard = within(coordinator.lock("q")).await.expect("granted");
     assert!(guard.token() > highest);
     assert!(started.elapsed() < TTL + Duration::from_secs(2), "{:?}", started.elapsed());
@@ -43,7 +43,7 @@ async fn a_killed_holder_is_succeeded_after_its_deadline_and_a_stopped_one_too()
         let path = folder.path().join("x.db");
         let mut child = Killed(process(&[], "hold", &path).spawn().expect("it starts"));
         let token = tokens(&mut child).next().expect("it holds");
-        let coordinator = on_sqlite(&path, TTL).await;
+        let coordinator = coordinator(&path, TTL).await;
         assert!(within(coordinator.try_lock("q")).await.expect("answered").is_none());
         let number = child.0.id().to_string();
         assert!(std::process::Command::new("kill").args([signal, &number]).status().expect("kill").success());

@@ -10,7 +10,7 @@ use std::{
 
 use tenure_core::{Backend, ContenderId, ErrorKind, Mode, QueueName, Session};
 use tenure_sqlite::SqliteBackend;
-use tenure_tests::{sqlite, within};
+use tenure_tests::on_sqlite::{sqlite, within};
 
 use crate::process;
 
@@ -49,7 +49,7 @@ fn attempt_as_nobody(folder: &Path, path: &Path) -> String {
         fs::copy(command.get_program(), &copy).expect("copied");
         fs::set_permissions(&copy, Permissions::from_mode(0o755)).expect("set");
         let as_nobody = ["setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "--"];
-        command = tenure_tests::process(&copy, &as_nobody, "attempt", path);
+        command = tenure_tests::on_sqlite::process(&copy, &as_nobody, "attempt", path);
     }
     outcome(&command.output().expect("setpriv of util-linux runs"))
 }

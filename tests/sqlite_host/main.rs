@@ -7,5 +7,5 @@ mod crash;
 mod host;
 
 fn process(wrapper: &[&str], what: &str, path: &Path) -> Command {
-    tenure_tests::process(Path::new(env!("CARGO_BIN_EXE_sqlite-process")), wrapper, what, path)
+    tenure_tests::on_sqlite::process(Path::new(env!("CARGO_BIN_EXE_sqlite-process")), wrapper, what, path)
 }

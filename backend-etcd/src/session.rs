@@ -1,0 +1,236 @@
+//! A session: a lease, a key that stands for it, and the entries bound to the lease.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::Duration,
+};
+
+use etcd_client::{Compare, CompareOp, GetOptions, PutOptions, Txn, TxnOp};
+use tenure_core::{
+    Clock, Contender, ContenderId, Entered, ErrorKind, Moment, QueueName, Record, Result, Session, Snapshot, Version,
+    Wake, async_trait,
+};
+use tokio::{sync::Mutex, time::Instant};
+
+use crate::{
+    doubts::Doubts,
+    endpoints::{Endpoints, Link},
+    entries,
+    error::{Failure, lost, unexpected},
+    keys::Keys,
+    lease::Beat,
+    reply::Reply,
+    timeline::Timeline,
+    token_base, watch,
+};
+
+/// An open session.
+pub(crate) struct EtcdSession {
+    pub(crate) endpoints: Arc<Endpoints>,
+    pub(crate) keys: Keys,
+    pub(crate) lease: i64,
+    /// What was granted.
+    pub(crate) ttl: Duration,
+    /// The key that stands for the session, and when it was made.
+    pub(crate) marker: String,
+    pub(crate) made: i64,
+    pub(crate) doubts: Doubts,
+    /// The revision of the marker's last change that we know of: what an `enter` must find to take effect.
+    epoch: AtomicI64,
+    timeline: Timeline,
+    clock: Clock,
+    beat: Mutex<Option<Beat>>,
+}
+
+impl EtcdSession {
+    /// Makes the key that stands for the session of this lease. Each step is tried once, within `limit`.
+    pub(crate) async fn begin(
+        endpoints: &Arc<Endpoints>,
+        keys: &Keys,
+        clock: &Clock,
+        (lease, ttl): (i64, Duration),
+        limit: Duration,
+    ) -> Result<Self, Failure> {
+        let marker = keys.session(lease);
+        let put = Txn::new().and_then([put_marker(&marker, lease)]);
+        let answer = endpoints.attempt(limit, |link| transact(link, put)).await?;
+        let header =
+            answer.header().ok_or_else(|| Failure::ended("its side", "connection", "an answer without a header"))?;
+        let (made, timeline) = (header.revision(), Timeline::new(header));
+        Ok(Self {
+            endpoints: endpoints.clone(),
+            keys: keys.clone(),
+            lease,
+            ttl,
+            marker,
+            made,
+            doubts: Doubts::default(),
+            epoch: made.into(),
+            timeline,
+            clock: clock.clone(),
+            beat: Mutex::new(None),
+        })
+    }
+
+    /// The time limit of a call: less than what is waited for it, so that a server that is silent is left for another one.
+    pub(crate) fn limit(&self) -> Duration {
+        (self.ttl / 4).min(Duration::from_secs(5))
+    }
+
+    /// One linearizable transaction on the current server. Ambiguous if it is `Unavailable`.
+    pub(crate) async fn transact(&self, txn: Txn) -> Result<Reply> {
+        let floor = self.timeline.floor()?;
+        let answer =
+            self.endpoints.attempt(self.limit(), |link| transact(link, txn)).await.map_err(Failure::in_session)?;
+        let header = answer.header().ok_or_else(|| unexpected("etcd sent an answer without a header"))?;
+        self.timeline.follow(floor, header)?;
+        Ok(Reply::new(header.revision(), &answer))
+    }
+
+    /// A transaction that only reads. Its answer begins with the marker, so that nothing is read by a session that is over.
+    pub(crate) async fn look(&self, reads: impl IntoIterator<Item = TxnOp>) -> Result<Reply> {
+        let ops: Vec<_> = std::iter::once(self.get_marker()).chain(reads).collect();
+        let mut reply = self.transact(Txn::new().and_then(ops)).await?;
+        self.check_marker(&mut reply)?;
+        Ok(reply)
+    }
+
+    pub(crate) fn get_marker(&self) -> TxnOp {
+        TxnOp::get(&*self.marker, Some(GetOptions::new().with_keys_only()))
+    }
+
+    /// A new epoch: whatever compares the old one comes too late.
+    pub(crate) fn next_epoch(&self) -> TxnOp {
+        put_marker(&self.marker, self.lease)
+    }
+
+    pub(crate) fn in_epoch(&self) -> Compare {
+        Compare::mod_revision(&*self.marker, CompareOp::Equal, self.epoch.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn is_own(&self, key: &str) -> Compare {
+        Compare::lease(key, CompareOp::Equal, self.lease)
+    }
+
+    pub(crate) fn learn_epoch(&self, revision: i64) {
+        self.epoch.fetch_max(revision, Ordering::AcqRel);
+    }
+
+    /// Takes the marker, which is next in the reply.
+    ///
+    /// # Errors
+    /// `SessionLost` if there is none.
+    pub(crate) fn check_marker(&self, reply: &mut Reply) -> Result<()> {
+        match reply.next_get()?.first() {
+            Some(marker) if marker.create_revision() == self.made => {
+                self.learn_epoch(marker.mod_revision());
+                Ok(())
+            }
+            Some(_) => Err(lost("the session is over: its key was removed and made anew")),
+            None => Err(lost("the session is over: its lease has expired or was revoked, or its key was removed")),
+        }
+    }
+
+    /// Until when one keep-alive gives certainty. Two servers are tried if need be, or three if they fail at once.
+    async fn renew(&self) -> Result<Moment> {
+        let mut beat = self.beat.lock().await;
+        let each = (self.ttl / 7).min(Duration::from_secs(5)); // two of them are less than what is waited for a keep-alive
+        let end = Instant::now() + 2 * each;
+        let mut tries = self.endpoints.count() + 1;
+        loop {
+            tries -= 1;
+            let stream = beat.take().filter(|stream| stream.is_current(&self.endpoints));
+            let limit = each.min(end.saturating_duration_since(Instant::now()));
+            let sent = self.clock.now();
+            let answer = match stream {
+                None => Beat::open(&self.endpoints, self.lease, limit).await.map(|stream| (stream, self.ttl)),
+                Some(stream) => stream.again(&self.endpoints, limit).await.and_then(|(stream, answer)| {
+                    answer.header().map_or(Ok(()), |header| self.timeline.same_cluster(header))?;
+                    Ok((stream, seconds(answer.ttl()).min(self.ttl)))
+                }),
+            };
+            match answer {
+                Ok((stream, ttl)) => {
+                    *beat = Some(stream);
+                    return Ok(sent + ttl);
+                }
+                Err(error) if error.is_retryable() && tries > 0 && Instant::now() < end => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+pub(crate) async fn transact(link: Link, txn: Txn) -> Result<etcd_client::TxnResponse, etcd_client::Error> {
+    link.client.kv_client().txn(txn).await
+}
+
+pub(crate) fn seconds(count: i64) -> Duration {
+    Duration::from_secs(count.try_into().unwrap_or(0))
+}
+
+fn put_marker(marker: &str, lease: i64) -> TxnOp {
+    TxnOp::put(marker, env!("CARGO_PKG_VERSION"), Some(PutOptions::new().with_lease(lease)))
+}
+
+impl fmt::Debug for EtcdSession {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EtcdSession").field("key", &self.marker).field("ttl", &self.ttl).finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl Session for EtcdSession {
+    /// Beside the lease, the marker is looked at: a keep-alive alone does not show that the data is older than it was.
+    async fn keep_alive(&self) -> Result<Moment> {
+        self.timeline.floor()?;
+        let (renewed, looked) = tokio::join!(self.renew(), self.look([]));
+        match looked {
+            Err(error) if error.kind() == ErrorKind::SessionLost => Err(error),
+            _ => renewed, // the look proves nothing good, and its failure nothing bad
+        }
+    }
+
+    async fn enter(&self, queue: &QueueName, id: &ContenderId, value: &[u8]) -> Result<Entered> {
+        entries::enter(self, queue, id, value).await
+    }
+
+    async fn list(&self, queue: &QueueName) -> Result<Snapshot> {
+        let prefix = self.keys.queue(queue);
+        let mut reply = self.look([entries::get_queue(&prefix)]).await?;
+        reply.next_snapshot(&prefix)
+    }
+
+    async fn wait(&self, queue: &QueueName, seen: &Snapshot, wake: Wake<'_>) -> Result<()> {
+        watch::wait(self, &self.keys.queue(queue), seen, wake).await
+    }
+
+    async fn leave(&self, queue: &QueueName, id: &ContenderId) -> Result<()> {
+        entries::leave(self, queue, id).await
+    }
+
+    async fn read(&self, _: &QueueName, who: &Contender) -> Result<Option<Record>> {
+        entries::read(self, who).await
+    }
+
+    async fn write(&self, queue: &QueueName, id: &ContenderId, version: Version, value: &[u8]) -> Result<Version> {
+        entries::write(self, queue, id, version, value).await
+    }
+
+    async fn settle_token_base(&self, base: u64) -> Result<u64> {
+        token_base::settle(self, base).await
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.beat.lock().await.take();
+        let revoke = |link: Link| async move { link.client.lease_client().revoke(self.lease).await };
+        match self.endpoints.attempt(self.limit(), revoke).await.map_err(Failure::in_session) {
+            Err(error) if error.kind() != ErrorKind::SessionLost => Err(error),
+            _ => Ok(()), // revoked, now or before
+        }
+    }
+}

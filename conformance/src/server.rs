@@ -1,0 +1,159 @@
+//! Servers that tests start themselves: on free ports, with their data in a directory that goes with them, killed when they are dropped, and
+//! by the kernel if the test dies before that. A server that is not installed is a failure whose message is the command that installs it.
+
+use std::{
+    fs::{self, File},
+    io,
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::atomic::{AtomicU16, Ordering},
+    time::Duration,
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::{Instant, sleep, timeout},
+};
+
+pub mod etcd;
+
+/// A port of this machine that nobody listens on: below those that outgoing connections take, so that it stays free over a restart.
+pub fn free_port() -> u16 {
+    const FIRST: u16 = 12_000;
+    const COUNT: u16 = 18_000;
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let start = u16::try_from(std::process::id() % u32::from(COUNT)).unwrap_or(0);
+    for _ in 0..COUNT {
+        let offset = NEXT.fetch_add(1, Ordering::Relaxed);
+        let port = FIRST + (start.wrapping_mul(37) % COUNT + offset % COUNT) % COUNT;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+    panic!("no port from {FIRST} on is free");
+}
+
+/// A process that a test has started: the only kind that it may stop or kill.
+#[derive(Debug)]
+pub struct Process {
+    program: PathBuf,
+    arguments: Vec<String>,
+    log: PathBuf,
+    child: Child,
+}
+
+impl Process {
+    /// Starts a program; what it says goes to the file `log`.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn start(program: impl Into<PathBuf>, arguments: Vec<String>, log: PathBuf) -> io::Result<Self> {
+        let program = program.into();
+        let child = spawn(&program, &arguments, &log)?;
+        Ok(Self { program, arguments, log, child })
+    }
+
+    /// SIGSTOP: it is silent, but its connections stay open. Returns once all its threads stand still.
+    pub fn stop(&self) {
+        self.signal(Signal::STOP);
+        let end = std::time::Instant::now() + Duration::from_secs(5);
+        while !self.stands_still() {
+            assert!(std::time::Instant::now() < end, "it does not stop");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// SIGCONT.
+    pub fn cont(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// SIGKILL, and waits until it has ended.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Starts it again as it was, after a kill.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn restart(&mut self) -> io::Result<()> {
+        self.kill();
+        self.child = spawn(&self.program, &self.arguments, &self.log)?;
+        Ok(())
+    }
+
+    /// Whether it has ended by itself.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().is_ok_and(|ended| ended.is_some())
+    }
+
+    /// The end of what it has said.
+    pub fn last_words(&self) -> String {
+        let said = fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<_> = said.lines().collect();
+        lines[lines.len().saturating_sub(12)..].join("\n")
+    }
+
+    fn stands_still(&self) -> bool {
+        let Ok(threads) = fs::read_dir(format!("/proc/{}/task", self.child.id())) else { return false };
+        threads.flatten().all(|thread| {
+            let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+            stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+        })
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal)
+            .expect("it has not been waited for, so the process id is its own");
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn spawn(program: &Path, arguments: &[String], log: &Path) -> io::Result<Child> {
+    let said = File::options().create(true).append(true).open(log)?;
+    // The kernel kills it if the thread that started it ends: that of the test.
+    Command::new("setpriv")
+        .args(["--pdeathsig", "KILL"])
+        .arg(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(said.try_clone()?)
+        .stderr(said)
+        .spawn()
+}
+
+/// The body of the answer to an HTTP request without TLS, or `None` if there is no good one soon.
+pub async fn http_get(port: u16, path: &str) -> Option<String> {
+    let exchange = async {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).await.ok()?;
+        let request = format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.ok()?;
+        let (head, body) = answer.split_once("\r\n\r\n")?;
+        head.lines().next()?.contains(" 200").then(|| body.to_owned())
+    };
+    timeout(Duration::from_secs(1), exchange).await.ok().flatten()
+}
+
+/// Waits until `probe` says yes; `false` if it does not within the limit. The probe must end by itself.
+pub async fn until<F: Future<Output = bool>>(limit: Duration, mut probe: impl FnMut() -> F) -> bool {
+    let end = Instant::now() + limit;
+    while !probe().await {
+        if Instant::now() > end {
+            return false;
+        }
+        sleep(Duration::from_millis(20)).await;
+    }
+    true
+}

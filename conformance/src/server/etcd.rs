@@ -1,0 +1,245 @@
+//! etcd, one server or a cluster of them.
+
+use std::{
+    env,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+    time::Duration,
+};
+
+use tempfile::TempDir;
+
+use super::{Process, free_port, http_get, until};
+
+/// Which etcd.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Release {
+    /// The one of the distribution.
+    Packaged,
+    /// 3.5.1.
+    V3_5,
+}
+
+impl Release {
+    /// Where a program of it is.
+    ///
+    /// # Panics
+    /// If it is not installed, with the command that installs it.
+    pub fn program(self, name: &str) -> PathBuf {
+        let (folders, install) = match self {
+            Self::Packaged => {
+                let path = env::var_os("PATH").unwrap_or_default();
+                (env::split_paths(&path).collect(), "apt-get install etcd-server etcd-client")
+            }
+            Self::V3_5 => (vec![Self::cache()], "ci/etcd-3.5"),
+        };
+        let found = folders.iter().map(|folder: &PathBuf| folder.join(name)).find(|path| path.exists());
+        found.unwrap_or_else(|| panic!("{name} of {self:?} is missing: run `{install}`"))
+    }
+
+    fn cache() -> PathBuf {
+        let cache = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+        let cache = cache.or_else(|| env::var_os("HOME").map(|home| Path::new(&home).join(".cache")));
+        cache.expect("HOME is set").join("tenure/etcd-3.5.1")
+    }
+}
+
+/// How the servers are started.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    release: Release,
+    servers: usize,
+    client_scheme: &'static str,
+    more: Vec<String>,
+}
+
+impl Setup {
+    /// One server.
+    pub fn single(release: Release) -> Self {
+        Self { release, servers: 1, client_scheme: "http", more: Vec::new() }
+    }
+
+    /// Three servers.
+    pub fn cluster(release: Release) -> Self {
+        Self { servers: 3, ..Self::single(release) }
+    }
+
+    /// Adds arguments for all of them.
+    #[must_use]
+    pub fn with(mut self, arguments: &[&str]) -> Self {
+        self.more.extend(arguments.iter().map(ToString::to_string));
+        self
+    }
+
+    /// Clients have to use TLS; the certificates are told by [`Setup::with`].
+    #[must_use]
+    pub fn with_tls(mut self) -> Self {
+        self.client_scheme = "https";
+        self
+    }
+
+    /// Starts them, and returns once all serve.
+    ///
+    /// # Panics
+    /// If they do not within half a minute, with their last words.
+    pub async fn start(self) -> Etcd {
+        for _ in 0..3 {
+            let mut etcd = self.spawn();
+            if etcd.serves(Duration::from_secs(30)).await {
+                return etcd;
+            }
+            // Somebody else may have taken a port meanwhile.
+            let taken = etcd.nodes.iter().any(|node| node.process.last_words().contains("address already in use"));
+            assert!(taken, "etcd does not start: {}", etcd.nodes[0].process.last_words());
+        }
+        panic!("no free ports for etcd");
+    }
+
+    fn spawn(&self) -> Etcd {
+        let folder = tempfile::tempdir().expect("a directory");
+        let ports: Vec<_> = (0..self.servers).map(|_| [free_port(), free_port(), free_port()]).collect();
+        let members: Vec<_> =
+            ports.iter().enumerate().map(|(at, [_, peer, _])| format!("n{at}=http://127.0.0.1:{peer}")).collect();
+        let nodes =
+            ports.iter().enumerate().map(|(at, ports)| self.node(folder.path(), at, *ports, &members.join(",")));
+        Etcd { nodes: nodes.collect(), release: self.release, folder }
+    }
+
+    fn node(&self, folder: &Path, at: usize, [client, peer, metrics]: [u16; 3], members: &str) -> Node {
+        let scheme = self.client_scheme;
+        // What a lease lasts at least is one and a half of the election timeout.
+        let (heartbeat, election) = if self.servers == 1 { (20, 100) } else { (50, 500) };
+        let mut arguments: Vec<_> = [
+            format!("--name=n{at}"),
+            format!("--data-dir={}", folder.join(format!("n{at}")).display()),
+            format!("--listen-client-urls={scheme}://127.0.0.1:{client}"),
+            format!("--advertise-client-urls={scheme}://127.0.0.1:{client}"),
+            format!("--listen-peer-urls=http://127.0.0.1:{peer}"),
+            format!("--initial-advertise-peer-urls=http://127.0.0.1:{peer}"),
+            format!("--listen-metrics-urls=http://127.0.0.1:{metrics}"),
+            format!("--initial-cluster={members}"),
+            format!("--heartbeat-interval={heartbeat}"),
+            format!("--election-timeout={election}"),
+            "--unsafe-no-fsync".to_owned(),
+            "--logger=zap".to_owned(),
+            "--log-level=warn".to_owned(),
+        ]
+        .into();
+        arguments.extend(self.more.iter().cloned());
+        let log = folder.join(format!("n{at}.log"));
+        let process =
+            Process::start(self.release.program("etcd"), arguments, log).expect("it starts: is setpriv there?");
+        let (client, peer) = (SocketAddr::from(([127, 0, 0, 1], client)), format!("http://127.0.0.1:{peer}"));
+        Node { process, client, peer, metrics }
+    }
+}
+
+/// Running servers.
+#[derive(Debug)]
+pub struct Etcd {
+    /// The servers.
+    pub nodes: Vec<Node>,
+    release: Release,
+    folder: TempDir,
+}
+
+impl Etcd {
+    /// Their addresses, as a URL lists them.
+    pub fn hosts(&self) -> String {
+        self.nodes.iter().map(|node| node.client.to_string()).collect::<Vec<_>>().join(",")
+    }
+
+    /// Where their data is.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// `etcdctl`, for these servers.
+    pub fn etcdctl(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(self.release.program("etcdctl"));
+        command.env("ETCDCTL_API", "3").args(["--endpoints", &self.hosts(), "--command-timeout=5s"]).args(arguments);
+        command
+    }
+
+    /// Runs `etcdctl` to its end.
+    ///
+    /// # Panics
+    /// If it fails.
+    pub fn control(&self, arguments: &[&str]) -> String {
+        let Output { status, stdout, stderr } = self.etcdctl(arguments).output().expect("it runs");
+        let said = String::from_utf8_lossy(&stdout).into_owned();
+        assert!(status.success(), "etcdctl {arguments:?}: {said}{}", String::from_utf8_lossy(&stderr));
+        said
+    }
+
+    /// All keys, one a line, as an operator sees them.
+    pub fn keys(&self, prefix: &str) -> Vec<String> {
+        let keys = self.control(&["get", "--prefix", "--keys-only", prefix]);
+        keys.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
+    }
+
+    /// Waits until all serve.
+    pub async fn serves(&mut self, limit: Duration) -> bool {
+        for node in &mut self.nodes {
+            if !node.serves(limit).await {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Which one leads, if it is known.
+    pub async fn leader(&self) -> Option<usize> {
+        for (at, node) in self.nodes.iter().enumerate() {
+            if node.metric("etcd_server_is_leader").await == Some(1.0) {
+                return Some(at);
+            }
+        }
+        None
+    }
+}
+
+/// One server.
+#[derive(Debug)]
+pub struct Node {
+    /// Its process, to stop and to kill.
+    pub process: Process,
+    /// Where clients connect to.
+    pub client: SocketAddr,
+    /// The URL for its peers.
+    pub peer: String,
+    metrics: u16,
+}
+
+impl Node {
+    /// Waits until it has a leader and answers a linearizable read.
+    pub async fn serves(&mut self, limit: Duration) -> bool {
+        let (port, process) = (self.metrics, &mut self.process);
+        let healthy =
+            || async { http_get(port, "/health").await.is_some_and(|body| body.contains("\"health\":\"true\"")) };
+        tokio::select! {
+            serves = until(limit, healthy) => serves,
+            _ = until(limit, || std::future::ready(process.has_ended())) => false,
+        }
+    }
+
+    /// One of its own counters; those with labels are added up.
+    pub async fn metric(&self, name: &str) -> Option<f64> {
+        let all = http_get(self.metrics, "/metrics").await?;
+        let of_name = all
+            .lines()
+            .filter(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(' ') || rest.starts_with('{')));
+        let values: Vec<f64> = of_name.filter_map(|line| line.rsplit_once(' ')?.1.parse().ok()).collect();
+        (!values.is_empty()).then(|| values.iter().sum())
+    }
+
+    /// The requests of one method that it has begun to serve.
+    pub async fn requests(&self, method: &str) -> u64 {
+        let all = http_get(self.metrics, "/metrics").await.unwrap_or_default();
+        let label = format!("grpc_method=\"{method}\"");
+        let started =
+            all.lines().filter(|line| line.starts_with("grpc_server_started_total{") && line.contains(&label));
+        started.filter_map(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok()).sum()
+    }
+}

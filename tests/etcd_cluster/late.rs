@@ -1,0 +1,82 @@
+//! What a server does long after everybody has given it up.
+
+use std::time::Duration;
+
+use etcd_client::{Client, Compare, CompareOp, Txn, TxnOp};
+use tenure_conformance::{
+    proxy::{Mode as Proxied, Proxy},
+    queue,
+    server::etcd::Release,
+};
+use tenure_core::{ContenderId, ErrorKind, Mode};
+use tenure_tests::on_etcd::{coordinator, entries, rounds, session};
+use tokio::time::{sleep, timeout};
+
+use super::{cluster, roles};
+
+/// An `enter` sent through a follower that is stopped, given up, sent again through another server, and left; then the follower goes on. It
+/// has the request, and has not heard that it was given up. Beside it the same with a plain transaction, to see that there is something to be
+/// seen.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_enter_that_comes_after_its_leave_is_dead() {
+    let (etcd, _alone) = cluster(Release::Packaged).await;
+    let (_, [follower, other]) = roles(&etcd).await;
+    let (rounds, mut late) = (rounds(10), 0);
+    for round in 0..rounds {
+        let proxy = Proxy::start(etcd.nodes[follower].client).await.expect("a proxy");
+        let hosts = format!("{},{}", proxy.address(), etcd.nodes[other].client);
+        let session = session(&hosts, Duration::from_secs(4)).await.session;
+        let plain = Client::connect([proxy.address().to_string()], None).await.expect("a client");
+        plain.kv_client().get("warm", None).await.expect("connected");
+        let (name, id, key) = (queue("x"), ContenderId::random(Mode::Write), format!("plain/{round}"));
+        let absent = Compare::create_revision(&*key, CompareOp::Equal, 0);
+        let put = Txn::new().when([absent]).and_then([TxnOp::put(&*key, "", None)]);
+        etcd.nodes[follower].process.stop();
+        let mut kv = plain.kv_client();
+        let (given_up, first, ()) =
+            tokio::join!(timeout(Duration::from_millis(900), kv.txn(put)), session.enter(&name, &id, b""), async {
+                sleep(Duration::from_millis(400)).await; // the requests are there, what follows is not
+                proxy.set(Proxied::Stall);
+            });
+        assert!(given_up.is_err(), "a stopped server answers");
+        assert_eq!(first.expect_err("a stopped server answers").kind(), ErrorKind::Unavailable);
+        session.enter(&name, &id, b"").await.expect("entered by way of the other server");
+        session.leave(&name, &id).await.expect("left");
+        assert!(session.list(&name).await.expect("listed").queue.is_empty());
+        etcd.nodes[follower].process.cont();
+        sleep(Duration::from_millis(700)).await;
+        late += usize::from(!etcd.keys(&key).is_empty());
+        assert!(entries(&etcd, "x").is_empty(), "round {round}: an orphan under a live session");
+        session.keep_alive().await.expect("the session lives");
+    }
+    println!("{rounds} rounds: no orphan; of the plain transactions {late} took effect late");
+    assert!(late * 2 > rounds, "nothing was tested: {late} of {rounds}");
+}
+
+/// Its keep-alives are answered with old revisions for a while; nothing has gone back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_follower_that_lags_is_no_restore() {
+    let (mut etcd, _alone) = cluster(Release::Packaged).await;
+    for round in 0..rounds(3) {
+        let (_, [follower, other]) = roles(&etcd).await;
+        let hosts = format!("{},{}", etcd.nodes[other].client, etcd.nodes[follower].client);
+        let coordinator = coordinator(&hosts, "ttl=6s").await;
+        let guard = coordinator.lock("x").await.expect("granted");
+        etcd.nodes[follower].process.stop();
+        for _ in 0..150 {
+            coordinator.lock("y").await.expect("granted").release().await.expect("released");
+        }
+        etcd.nodes[follower].process.cont();
+        etcd.nodes[other].process.kill();
+        for _ in 0..20 {
+            coordinator.lock("y").await.expect("granted").release().await.expect("released");
+        }
+        sleep(Duration::from_secs(3)).await;
+        assert!(guard.is_held(), "a false alarm in round {round}");
+        guard.verify().await.expect("it stands");
+        etcd.nodes[other].process.restart().expect("it starts");
+        assert!(etcd.serves(Duration::from_secs(20)).await);
+        guard.release().await.expect("released");
+        coordinator.close().await.expect("closed");
+    }
+}

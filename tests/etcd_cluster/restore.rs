@@ -1,0 +1,84 @@
+//! A restore from a backup: revisions, and with them tokens, are given a second time.
+
+use std::time::{Duration, Instant};
+
+use tenure_conformance::{
+    queue,
+    server::etcd::{Etcd, Release, Setup},
+};
+use tenure_core::{ContenderId, ErrorKind, FencingToken, LossReason, Mode};
+use tenure_tests::on_etcd::{connect, coordinator, session};
+use tokio::time::timeout;
+
+/// Replaces the data of the one server by that of the file.
+fn restore(etcd: &mut Etcd, program: &str, file: &str) {
+    let data = etcd.folder().join("n0");
+    etcd.nodes[0].process.kill();
+    std::fs::remove_dir_all(&data).expect("removed");
+    let restored = std::process::Command::new(Release::V3_5.program(program))
+        .args(["snapshot", "restore", file, "--name=n0", "--data-dir"])
+        .arg(&data)
+        .args([
+            format!("--initial-cluster=n0={}", etcd.nodes[0].peer),
+            format!("--initial-advertise-peer-urls={}", etcd.nodes[0].peer),
+        ])
+        .output()
+        .expect("it runs");
+    assert!(restored.status.success(), "{}", String::from_utf8_lossy(&restored.stderr));
+    etcd.nodes[0].process.restart().expect("it starts");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restore_is_told_within_a_keep_alive_and_answered_by_a_token_base() {
+    let mut etcd = Setup::single(Release::V3_5).start().await;
+    let ttl = Duration::from_secs(12);
+    let users = coordinator(&etcd.hosts(), "ttl=12s").await;
+    let bare = session(&etcd.hosts(), ttl).await.session;
+    let guard = users.lock("x").await.expect("granted");
+    let file = etcd.folder().join("backup").display().to_string();
+    etcd.control(&["snapshot", "save", &file]);
+    let mut highest = guard.token();
+    for _ in 0..50 {
+        let guard = users.lock("y").await.expect("granted");
+        highest = guard.token();
+        guard.release().await.expect("released");
+    }
+    bare.list(&queue("x")).await.expect("listed"); // it has seen the newest revision too
+    restore(&mut etcd, "etcdutl", &file);
+    assert!(etcd.serves(Duration::from_secs(10)).await);
+    let back = Instant::now();
+    let told = timeout(ttl / 3 + Duration::from_secs(1), guard.lost()).await.expect("told within a keep-alive");
+    println!("told {:?} after the servers were back: {told}", back.elapsed());
+    assert_eq!(told, LossReason::SessionEnded);
+    let error = bare.keep_alive().await.expect_err("the data went back");
+    println!("{}", error.report());
+    assert!(error.kind() == ErrorKind::SessionLost && error.to_string().contains("raise token_base"), "{error}");
+    for error in [
+        bare.list(&queue("x")).await.expect_err("for good"),
+        bare.enter(&queue("x"), &ContenderId::random(Mode::Write), b"").await.expect_err("for good"),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::SessionLost);
+    }
+    bare.close().await.expect("closed");
+    users.close().await.expect("closed");
+    old_tokens_return_unless_the_base_is_raised(&etcd, highest, ttl).await;
+}
+
+/// For those who start afterwards.
+async fn old_tokens_return_unless_the_base_is_raised(etcd: &Etcd, highest: FencingToken, ttl: Duration) {
+    let fresh = coordinator(&etcd.hosts(), "ttl=12s").await;
+    let repeated = timeout(ttl * 2, fresh.lock("y")).await.expect("in time").expect("granted");
+    assert!(repeated.token() < highest);
+    let refused = connect(&etcd.hosts(), &format!("token_base={highest}")).await.expect_err("others are there");
+    assert!(refused.kind() == ErrorKind::Config && refused.to_string().contains("stop the others first"), "{refused}");
+    repeated.release().await.expect("released");
+    fresh.close().await.expect("closed");
+    let mut raised = Err(refused);
+    let end = Instant::now() + ttl * 3; // the sessions of the backup have to expire
+    while raised.is_err() && Instant::now() < end {
+        raised = connect(&etcd.hosts(), &format!("token_base={highest}")).await;
+    }
+    let raised = raised.expect("nobody else is there");
+    assert!(raised.lock("y").await.expect("granted").token() > highest);
+    assert!(connect(&etcd.hosts(), "").await.is_err(), "one without the base was let loose");
+}

@@ -1,0 +1,78 @@
+//! What it costs, by the server's own counters.
+
+use std::time::Duration;
+
+use tenure_conformance::{
+    queue,
+    server::etcd::{Etcd, Release, Setup},
+};
+use tenure_core::{ContenderId, Mode};
+use tenure_tests::on_etcd::{coordinator, session, until_queued};
+use tokio::time::timeout;
+
+async fn count(etcd: &Etcd, name: &str) -> f64 {
+    etcd.nodes[0].metric(name).await.unwrap_or(0.0)
+}
+
+async fn unary_requests(etcd: &Etcd) -> u64 {
+    let mut sum = 0;
+    for method in ["Txn", "Range", "Put", "DeleteRange", "LeaseGrant", "LeaseRevoke", "LeaseKeepAlive", "Watch"] {
+        sum += etcd.nodes[0].requests(method).await;
+    }
+    sum
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_uncontended_lock_is_one_request_and_one_write_and_so_is_its_release() {
+    for release in [Release::Packaged, Release::V3_5] {
+        let etcd = Setup::single(release).start().await;
+        let coordinator = coordinator(&etcd.hosts(), "ttl=10m").await; // so that no keep-alive is among them
+        coordinator.lock("x").await.expect("granted").release().await.expect("released");
+        let writes = ["etcd_server_proposals_committed_total", "etcd_mvcc_put_total", "etcd_mvcc_delete_total"];
+        for rounds in [1_u32, 30] {
+            let requests = unary_requests(&etcd).await;
+            let mut before = Vec::new();
+            for name in writes {
+                before.push(count(&etcd, name).await);
+            }
+            for _ in 0..rounds {
+                coordinator.lock("x").await.expect("granted").release().await.expect("released");
+            }
+            assert_eq!(unary_requests(&etcd).await - requests, u64::from(2 * rounds), "requests of {rounds} rounds");
+            for ((name, before), each) in writes.into_iter().zip(before).zip([2.0, 1.0, 1.0]) {
+                assert_eq!(count(&etcd, name).await - before, each * f64::from(rounds), "{name} of {rounds} rounds");
+            }
+        }
+    }
+}
+
+/// The holder is a bare session, since a guard that is held for long watches its own entry; each waiter releases at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hand_over_wakes_one_waiter_by_one_event_however_many_wait() {
+    for waiting in [2_u32, 200] {
+        let etcd = Setup::single(Release::Packaged).start().await;
+        let holder = session(&etcd.hosts(), Duration::from_secs(600)).await.session;
+        let (name, id) = (queue("x"), ContenderId::random(Mode::Write));
+        holder.enter(&name, &id, b"").await.expect("entered");
+        let coordinator = coordinator(&etcd.hosts(), "ttl=10m").await;
+        let waiters: Vec<_> = (0..waiting)
+            .map(|_| {
+                let coordinator = coordinator.clone();
+                tokio::spawn(
+                    async move { coordinator.lock("x").await.expect("granted").release().await.expect("released") },
+                )
+            })
+            .collect();
+        until_queued(&etcd, "x", waiting as usize + 1).await;
+        let watching = || async { count(&etcd, "etcd_debugging_mvcc_watcher_total").await == f64::from(waiting) };
+        assert!(tenure_conformance::server::until(Duration::from_secs(20), watching).await, "one watcher for each");
+        let before = count(&etcd, "etcd_debugging_mvcc_events_total").await;
+        holder.leave(&name, &id).await.expect("left");
+        for waiter in waiters {
+            timeout(Duration::from_secs(30), waiter).await.expect("served").expect("no panic");
+        }
+        let events = count(&etcd, "etcd_debugging_mvcc_events_total").await - before;
+        assert_eq!(events, f64::from(waiting), "{waiting} hand-overs");
+        println!("{waiting} waiting: {events} events for {waiting} hand-overs");
+    }
+}

@@ -1,0 +1,50 @@
+//! Coordinators on etcd servers that a test has started, and what an operator does to them.
+
+use std::time::Duration;
+
+use tenure_conformance::server::{etcd::Etcd, until};
+use tenure_core::{Backend, Clock, Config, Coordinator, Opened, Result};
+use tenure_etcd::EtcdBackend;
+
+/// How often something is repeated: `TENURE_ROUNDS` times, or so many times by default.
+pub fn rounds(default: usize) -> usize {
+    std::env::var("TENURE_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// The configuration for these hosts, in the namespace `n`.
+pub fn config(hosts: &str, settings: &str) -> Config {
+    format!("etcd://{hosts}/n?{settings}").parse().expect("a URL")
+}
+
+/// As a user connects.
+///
+/// # Errors
+/// As the backend says.
+pub async fn connect(hosts: &str, settings: &str) -> Result<Coordinator> {
+    tenure::drivers().connect(&config(hosts, settings)).await
+}
+
+/// A coordinator that is connected.
+pub async fn coordinator(hosts: &str, settings: &str) -> Coordinator {
+    connect(hosts, settings).await.unwrap_or_else(|error| panic!("{}", error.report()))
+}
+
+/// A session without a coordinator.
+pub async fn session(hosts: &str, ttl: Duration) -> Opened {
+    let backend = EtcdBackend::connect(&config(hosts, ""), &Clock::system(), false).await.expect("good settings");
+    backend.open(ttl).await.unwrap_or_else(|error| panic!("{}", error.report()))
+}
+
+/// The keys in the queue of this name, in the namespace `n`.
+pub fn entries(etcd: &Etcd, name: &str) -> Vec<String> {
+    etcd.keys(&format!("n/{name}/"))
+}
+
+/// Until so many entries stand in the queue.
+///
+/// # Panics
+/// If they do not soon.
+pub async fn until_queued(etcd: &Etcd, name: &str, count: usize) {
+    let queued = until(Duration::from_secs(15), || std::future::ready(entries(etcd, name).len() == count)).await;
+    assert!(queued, "there are never {count} in {name}: {:?}", entries(etcd, name));
+}
