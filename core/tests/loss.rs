@@ -257,9 +257,9 @@ async fn nobody_is_granted_after_their_own_deadline() {
         async move { coordinator.lock("x").await.expect("granted") }
     });
     sleep(Duration::from_millis(100)).await;
-    world.backend.inject(Call::List, Fault::DelayReply(Duration::from_millis(105)));
+    world.backend.inject(Call::List, Fault::DelayReply(Duration::from_millis(60)));
     held.release().await.expect("released");
-    sleep(Duration::from_millis(50)).await; // the waiter's turn has been read, and is on its way to it
+    sleep(Duration::from_millis(30)).await; // the waiter's turn has been read, and is on its way to it
     world.control.suspend(Duration::from_secs(60));
     let guard = timeout(Duration::from_secs(5), waiter).await.expect("in time").expect("no panic");
     assert!(guard.is_held(), "granted by a session that is over");
@@ -352,7 +352,9 @@ async fn calls_that_never_return_are_given_up_and_repeated() {
 #[tokio::test(start_paused = true)]
 async fn many_with_little_patience_open_a_session_together() {
     let world = world();
-    world.backend.inject(Call::Open, Fault::DelayReply(Duration::from_millis(400)));
+    for _ in 0..10 {
+        world.backend.inject(Call::Open, Fault::DelayReply(Duration::from_millis(400)));
+    }
     let mut tries = 0;
     while timeout(Duration::from_millis(150), world.coordinator.lock("x")).await.is_err() {
         tries += 1;
