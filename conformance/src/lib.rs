@@ -38,12 +38,16 @@ use std::{future::Future, sync::Arc, time::Duration};
 use tenure_core::{Backend, ContenderId, Coordinator, Options, QueueName, async_trait};
 
 pub mod contract;
+mod coordinators;
 pub mod dice;
+mod entries;
+pub mod faults;
 pub mod flaky;
 pub mod history;
 pub mod locks;
 pub mod proxy;
 pub mod server;
+pub mod waits;
 
 /// How the suite reaches a service, and does to it what an operator can do.
 #[async_trait]
@@ -123,15 +127,17 @@ macro_rules! conformance {
                 closing_ends_the_session_and_its_entries,
                 a_session_ends_after_its_ttl_and_not_before,
                 keep_alive_keeps_alive_and_does_not_raise_the_dead,
+                values_are_read_and_written_by_version,
+                values_of_all_sizes,
+                names_of_all_kinds_are_strangers_to_each_other,
+                the_token_base_is_settled_once,
+            ];
+            waits: [
                 waiting_for_one_to_go_ends_when_it_leaves,
                 waiting_for_one_to_go_ends_when_its_session_closes_or_expires,
                 waiting_for_what_has_happened_ends_at_once,
                 waiting_for_any_ahead_ends_with_any_of_them,
                 waiting_for_anything_ends_with_anything,
-                values_are_read_and_written_by_version,
-                values_of_all_sizes,
-                names_of_all_kinds_are_strangers_to_each_other,
-                the_token_base_is_settled_once,
             ];
             locks: [
                 a_lock_excludes_and_hands_over,
@@ -144,6 +150,8 @@ macro_rules! conformance {
                 permits_admit_so_many_and_the_smallest_limit_counts,
                 a_waiter_that_gives_up_leaves_nothing,
                 a_cancelled_lock_leaves_nothing_at_any_time,
+            ];
+            faults: [
                 a_silent_backend_is_lost_before_the_next_grant,
                 a_lost_lock_stays_lost_and_the_next_one_is_fresh,
                 a_removed_entry_is_told_within_a_second,
@@ -182,7 +190,9 @@ mod tests {
         let listed: Vec<_> =
             list.lines().filter_map(|line| line.trim().strip_suffix(',')).filter(|name| !name.contains(' ')).collect();
         let mut cases = 0;
-        for source in [include_str!("contract.rs"), include_str!("locks.rs")] {
+        for source in
+            [include_str!("contract.rs"), include_str!("waits.rs"), include_str!("locks.rs"), include_str!("faults.rs")]
+        {
             for line in source.lines().filter_map(|line| line.strip_prefix("pub async fn ")) {
                 let name = line.split(['<', '(']).next().expect("a name");
                 assert!(listed.contains(&name), "{name} is not in the list");
