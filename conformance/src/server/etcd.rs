@@ -106,11 +106,13 @@ impl Setup {
         Etcd { nodes: nodes.collect(), release: self.release, folder }
     }
 
-    fn node(&self, folder: &Path, at: usize, [client, peer, metrics]: [u16; 3], members: &str) -> Node {
+    /// The flags of server number `at`: the ports are those for clients, for peers and for `/metrics`, `members` is the initial cluster.
+    /// `docker-compose.yml` is held to them by a test.
+    pub fn flags(&self, folder: &Path, at: usize, [client, peer, metrics]: [u16; 3], members: &str) -> Vec<String> {
         let scheme = self.client_scheme;
         // What a lease lasts at least is one and a half of the election timeout.
         let (heartbeat, election) = if self.servers == 1 { (20, 100) } else { (50, 500) };
-        let mut arguments: Vec<_> = [
+        let mut flags: Vec<_> = [
             format!("--name=n{at}"),
             format!("--data-dir={}", folder.join(format!("n{at}")).display()),
             format!("--listen-client-urls={scheme}://127.0.0.1:{client}"),
@@ -126,7 +128,13 @@ impl Setup {
             "--log-level=warn".to_owned(),
         ]
         .into();
-        arguments.extend(self.more.iter().cloned());
+        flags.extend(self.more.iter().cloned());
+        flags
+    }
+
+    fn node(&self, folder: &Path, at: usize, ports: [u16; 3], members: &str) -> Node {
+        let arguments = self.flags(folder, at, ports, members);
+        let [client, peer, metrics] = ports;
         let log = folder.join(format!("n{at}.log"));
         let process =
             Process::start(self.release.program("etcd"), arguments, log).expect("it starts: is setpriv there?");
