@@ -155,10 +155,10 @@ impl Keeper {
     /// Leaves all queues and ends the session.
     pub(crate) async fn close(&self) -> Result<()> {
         let (closed, answer) = oneshot::channel();
-        let sent = self.commands.send(Command::Close(closed)).is_ok();
+        let _ = self.commands.send(Command::Close(closed));
         match timeout(self.ttl, answer).await {
             Ok(Ok(answer)) => answer,
-            _ if sent && !self.pulse.is_held() => Ok(()), // the task has ended, and the session with it
+            _ if !self.pulse.is_held() => Ok(()), // the session has ended before
             _ => Err(unattended()),
         }
     }

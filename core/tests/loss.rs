@@ -207,6 +207,9 @@ async fn closing_loses_what_is_held_and_leaves_nothing() {
     assert_eq!(guard.lost().await, LossReason::SessionEnded);
     assert!(world.backend.entries(&QueueName::new("x").expect("good")).is_empty());
     assert!(world.coordinator.lock("x").await.expect("a fresh session").is_held());
+    world.backend.expire_sessions();
+    sleep(TTL).await;
+    world.coordinator.close().await.expect("what has ended is closed");
 }
 
 #[tokio::test(start_paused = true)]
