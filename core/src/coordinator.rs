@@ -9,7 +9,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     guard::{LockGuard, Permit, ReadGuard, Tenure},
     holder::Holder,
-    keeper::{Keeper, Pause, unattended},
+    keeper::{Keeper, Pause, Trouble, no_answer, unattended},
     options::Options,
     place::{Entry, Look},
     queue::QueueName,
@@ -183,11 +183,11 @@ impl Coordinator {
     }
 
     async fn try_acquire(&self, name: &str, mode: Mode) -> Result<Option<Tenure>> {
-        let queue = QueueName::new(name)?;
+        let (queue, limit, trouble) = (QueueName::new(name)?, self.shared.options.connect_timeout, Trouble::default());
         let rounds = async {
             let mut pause = Pause::new();
             loop {
-                let keeper = self.session_when_up(Some(self.shared.options.connect_timeout)).await?;
+                let keeper = self.session_when_up(Some(limit)).await?.noting(&trouble);
                 match self.take_if_free(keeper, &queue, mode).await {
                     Ok(Round::Granted(tenure)) => return Ok(Some(tenure)),
                     Ok(Round::Busy) => return Ok(None),
@@ -197,7 +197,7 @@ impl Coordinator {
                 }
             }
         };
-        within(self.shared.options.connect_timeout, rounds).await
+        timeout(limit, rounds).await.unwrap_or_else(|_| Err(trouble.take().unwrap_or_else(|| no_answer(limit))))
     }
 
     async fn wait_for_turn(&self, keeper: Keeper, queue: &QueueName, mode: Mode) -> Result<Round> {
@@ -311,11 +311,6 @@ impl Shared {
 
 async fn within<T>(limit: Duration, work: impl Future<Output = Result<T>>) -> Result<T> {
     timeout(limit, work).await.unwrap_or_else(|_| Err(no_answer(limit)))
-}
-
-fn no_answer(limit: Duration) -> Error {
-    let limit = humantime::format_duration(limit);
-    Error::new(ErrorKind::Unavailable, format!("the backend did not answer within {limit}"))
 }
 
 /// Whether the round has failed with its session, or with the runtime of it: then the next round has another.

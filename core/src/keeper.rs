@@ -1,6 +1,11 @@
 //! One task per session: it keeps the session alive, owns its deadline, tells its loss once, and leaves queues until they are left.
 
-use std::{fmt, future::Future, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    future::Future,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use tokio::{
     runtime::Handle,
@@ -47,9 +52,14 @@ pub(crate) fn margin(ttl: Duration) -> Duration {
 /// Bounds one call, whatever the backend does; a call that is given up may still take effect (contract clause 6).
 async fn in_time<T>(ttl: Duration, call: impl Future<Output = Result<T>>) -> Result<T> {
     let limit = period(ttl);
-    timeout(limit, call).await.unwrap_or_else(|_| {
-        Err(Error::new(ErrorKind::Unavailable, format!("the backend did not answer within {limit:?}")))
-    })
+    timeout(limit, call).await.unwrap_or_else(|_| Err(no_answer(limit)))
+}
+
+/// There was no answer in time.
+pub(crate) fn no_answer(limit: Duration) -> Error {
+    let limit = Duration::from_millis(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
+    let limit = humantime::format_duration(limit);
+    Error::new(ErrorKind::Unavailable, format!("the backend did not answer within {limit}"))
 }
 
 /// How often a session is renewed.
@@ -66,6 +76,22 @@ pub(crate) struct Keeper {
     commands: mpsc::UnboundedSender<Command>,
     runtime: Handle,
     ttl: Duration,
+    trouble: Trouble,
+}
+
+/// What calls that are still being repeated have last failed with: for whoever has less patience than they have.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Trouble(Arc<Mutex<Option<Error>>>);
+
+impl Trouble {
+    fn note(&self, error: Error) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+    }
+
+    /// Takes it out, if there was any.
+    pub(crate) fn take(&self) -> Option<Error> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
 }
 
 enum Command {
@@ -100,7 +126,13 @@ impl Keeper {
             leaving: JoinSet::new(),
         };
         tokio::spawn(task.run());
-        Self { session, pulse, clock, commands, runtime: Handle::current(), ttl: opened.ttl }
+        let (runtime, trouble) = (Handle::current(), Trouble::default());
+        Self { session, pulse, clock, commands, runtime, ttl: opened.ttl, trouble }
+    }
+
+    /// The same, with a place of its own for what its calls fail with.
+    pub(crate) fn noting(self, trouble: &Trouble) -> Self {
+        Self { trouble: trouble.clone(), ..self }
     }
 
     /// Whether new work can be bound to the session: it is ours, and somebody renews it.
@@ -135,7 +167,11 @@ impl Keeper {
             let mut pause = Pause::new();
             loop {
                 match call().await {
-                    Err(error) if error.is_retryable() => pause.after(&error).await,
+                    Err(error) if error.is_retryable() => {
+                        let pause = pause.after(&error);
+                        self.trouble.note(error);
+                        pause.await;
+                    }
                     answer => return answer,
                 }
             }
@@ -184,10 +220,11 @@ impl Pause {
         Self(Duration::from_millis(20))
     }
 
-    pub(crate) async fn after(&mut self, error: &Error) {
+    pub(crate) fn after(&mut self, error: &Error) -> impl Future<Output = ()> + use<> {
         tracing::debug!(error = error.report(), pause = ?self.0, "trying again");
-        sleep(self.0).await;
+        let pause = sleep(self.0);
         self.0 = (self.0 * 2).min(Duration::from_secs(1));
+        pause
     }
 }
 

@@ -3,11 +3,12 @@
 use std::{num::NonZeroU32, time::Duration};
 
 use tenure_core::{
-    Config, Coordinator, Drivers, ErrorKind, LockGuard, MemoryBackend, MemoryDriver, Options, Permit, ReadGuard,
+    Call, Config, Coordinator, Drivers, ErrorKind, Fault, LockGuard, MemoryBackend, MemoryDriver, Options, Permit,
+    ReadGuard,
 };
 use tokio::{
     runtime::{Builder, Runtime},
-    time::timeout,
+    time::{Instant, timeout},
 };
 
 const TTL: Duration = Duration::from_secs(1);
@@ -164,4 +165,25 @@ async fn permits_of_different_limits_share_one_queue_with_locks() {
     let third = coordinator.try_permit("x", of(3)).await.expect("an answer").expect("granted");
     drop((first, third));
     assert!(coordinator.lock("x").await.expect("granted").is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_try_that_runs_out_of_time_tells_what_the_backend_said_last() {
+    for call in [Call::List, Call::Enter] {
+        let backend = MemoryBackend::new();
+        let coordinator = Coordinator::new(backend.clone(), Options::default()).expect("good options");
+        coordinator.connect().await.expect("connected");
+        (0..100).for_each(|_| backend.inject(call, Fault::LoseRequest));
+        let start = Instant::now();
+        let error = coordinator.try_lock("x").await.expect_err("it is refused all the time");
+        assert_eq!(start.elapsed(), coordinator.options().connect_timeout);
+        assert!(error.kind() == ErrorKind::Unavailable && error.to_string().contains("as injected"), "{error}");
+        backend.heal();
+        let granted = coordinator.try_lock("x").await.expect("an answer");
+        // What failed before is not told again when nothing answers at all.
+        drop(granted);
+        backend.cut(true);
+        let error = coordinator.try_lock("x").await.expect_err("nobody answers");
+        assert!(error.kind() == ErrorKind::Unavailable && error.to_string().contains("did not answer"), "{error}");
+    }
 }
