@@ -80,7 +80,7 @@ pub(crate) struct Lock {
     pub(crate) name: String,
 
     /// The command, and all that belongs to it. A `--` before it may be left out.
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }
 
@@ -201,6 +201,8 @@ mod tests {
             (&["job", "ls", "--help"], &["ls", "--help"]),
             (&["-w", "5", "job", "sh", "-c", "exit 7"], &["sh", "-c", "exit 7"]),
             (&["job", "--", "--odd", "-n"], &["--odd", "-n"]),
+            (&["job", "--url", "etcd://h/b?ttl=9s", "--", "ls", "-n"], &["ls", "-n"]),
+            (&["job", "--url", "etcd://h/b?ttl=9s", "ls", "-n"], &["ls", "-n"]),
         ] {
             let lock = parsed(words);
             assert_eq!((lock.name.as_str(), lock.nonblock), ("job", false), "{words:?}");
@@ -213,6 +215,16 @@ mod tests {
         assert!(parsed(&["-n", "job", "ls"]).nonblock);
         assert!(parsed(&["job", "-n", "--", "ls"]).nonblock);
         assert!(parsed(&["job", "-n", "ls"]).nonblock);
+        assert_eq!(parsed(&["job", "--url", "etcd://h/b", "--", "ls"]).url.as_deref(), Some("etcd://h/b"));
+    }
+
+    /// Or a slip of the pen would be run as a command, under another lock than was meant.
+    #[test]
+    fn an_unknown_option_is_no_command() {
+        for words in [&["job", "--ulr", "x", "--", "ls"][..], &["job", "--ulr=x", "ls"], &["job", "-z", "ls"]] {
+            let refused = Cli::try_parse_from([&["tenure", "lock"], words].concat()).expect_err("no such option");
+            assert_eq!(refused.kind(), ErrorKind::UnknownArgument, "{words:?}");
+        }
     }
 
     #[test]
