@@ -16,10 +16,10 @@ use tempfile::TempDir;
 /// Longer than anything here takes, on a busy machine too.
 pub const LONG: Duration = Duration::from_secs(30);
 
-/// A folder with a database of its own.
+/// A folder with a database of its own, unless it is for a backend elsewhere.
 pub struct Room {
     dir: TempDir,
-    ttl: &'static str,
+    url: String,
 }
 
 impl Room {
@@ -27,12 +27,18 @@ impl Room {
         Self::with_ttl("5s")
     }
 
-    pub fn with_ttl(ttl: &'static str) -> Self {
-        Self { dir: tempfile::tempdir().expect("a folder"), ttl }
+    pub fn with_ttl(ttl: &str) -> Self {
+        let mut room = Self::on(String::new());
+        room.url = format!("sqlite:{}?ttl={ttl}", room.path("tenure.db").display());
+        room
+    }
+
+    pub fn on(url: String) -> Self {
+        Self { dir: tempfile::tempdir().expect("a folder"), url }
     }
 
     pub fn url(&self) -> String {
-        format!("sqlite:{}?ttl={}", self.path("tenure.db").display(), self.ttl)
+        self.url.clone()
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -57,7 +63,7 @@ impl Room {
         self.database().query_row("SELECT count(*) FROM entries", [], |row| row.get(0)).expect("the table is there")
     }
 
-    /// `tenure` in this folder, on this database, away from the user's own settings.
+    /// `tenure` in this folder, on this backend, away from the user's own settings.
     pub fn tenure(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tenure"));
         command.args(words).current_dir(self.dir.path()).stdin(Stdio::null());
