@@ -81,6 +81,18 @@ async fn a_login_that_expires_while_waiting_is_renewed() {
     }
 }
 
+/// A login that fails in the middle of a session is told at once: no other try would do better.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_user_that_is_removed_during_the_session_is_denied() {
+    let etcd = with_users(1).await;
+    let clerk = coordinator(&etcd.hosts(), "user=clerk&password=secret&ttl=30s&connect_timeout=2s").await;
+    etcd.control(&["--user=root:secret", "user", "delete", "clerk"]);
+    let start = Instant::now();
+    let error = clerk.try_lock("x").await.expect_err("there is no such user any more");
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    assert!(error.kind() == ErrorKind::Denied && error.to_string().contains("refuses user and password"), "{error}");
+}
+
 /// The first thing that is asked with the old login is a watch: it is refused in a way of its own, which no library renews.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_watch_with_an_expired_login_is_opened_again() {
