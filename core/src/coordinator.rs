@@ -102,7 +102,8 @@ impl Coordinator {
     /// `None` if somebody holds the name or waits for it. A refused try writes nothing.
     ///
     /// # Errors
-    /// As [`Coordinator::lock`], and `Unavailable` if the backend cannot be reached within the `connect_timeout`.
+    /// As [`Coordinator::lock`], and `Unavailable` if the backend does not serve within the `connect_timeout`: with what it said last, if it
+    /// said anything.
     ///
     /// # Cancel safety
     /// As [`Coordinator::lock`].
