@@ -62,9 +62,9 @@ async fn three_ways_to_write_it_and_one_lock() {
     }
 }
 
-/// As it is written in the README, on three servers; one of them dies meanwhile.
+/// All in one line, the options after the name, on three servers; one of them dies meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_example() {
+async fn a_job_on_three_servers() {
     let mut etcd = Setup::cluster(Release::Packaged).start().await;
     let room = Room::new();
     room.write(
