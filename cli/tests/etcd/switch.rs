@@ -1,6 +1,6 @@
 //! Another backend is another configuration, and nothing else.
 
-use std::{fs, os::unix::fs::PermissionsExt, process::Command};
+use std::{fs, os::unix::fs::PermissionsExt, process::Command, time::Duration};
 
 use tenure_conformance::server::etcd::{Release, Setup};
 
@@ -81,6 +81,7 @@ async fn a_job_on_three_servers() {
     let token = fields.lines().find_map(|line| line.strip_prefix("\"CreateRevision\" : ")).expect("a revision");
     assert_eq!(room.read("sent"), format!("nightly-invoices {token}\n"));
     etcd.nodes[0].process.kill();
+    assert!(etcd.nodes[1].serves(Duration::from_secs(20)).await, "two of three do not serve");
     room.write("go", "");
     assert_eq!(running.code(), 0);
     let output = running.output();
