@@ -33,7 +33,11 @@ impl Failure {
 
     /// The server at `host` has not answered in time: whatever was asked of it may still happen.
     pub(crate) fn silent(host: &str, limit: Duration) -> Self {
-        Self::new(ErrorKind::Unavailable, Blame::Connection, format!("etcd at {host} did not answer within {limit:?}"))
+        Self::new(
+            ErrorKind::Unavailable,
+            Blame::Connection,
+            format!("etcd at {host} did not answer within {} ms", limit.as_millis()),
+        )
     }
 
     /// A stream of the server at `host` has come to its end.
