@@ -45,6 +45,7 @@ pub mod faults;
 pub mod flaky;
 pub mod history;
 pub mod locks;
+pub mod netns;
 pub mod proxy;
 pub mod server;
 pub mod waits;

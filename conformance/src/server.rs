@@ -87,6 +87,11 @@ impl Process {
         Ok(())
     }
 
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Whether it has ended by itself.
     pub fn has_ended(&mut self) -> bool {
         self.child.try_wait().is_ok_and(|ended| ended.is_some())

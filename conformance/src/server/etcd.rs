@@ -2,7 +2,7 @@
 
 use std::{
     env,
-    net::SocketAddr,
+    net::Ipv4Addr,
     path::{Path, PathBuf},
     process::{Command, Output},
     time::Duration,
@@ -10,7 +10,11 @@ use std::{
 
 use tempfile::TempDir;
 
-use super::{Process, free_port, http_get, until};
+pub use self::node::Node;
+use super::{Process, free_port};
+use crate::netns::{Host, Net};
+
+mod node;
 
 /// Which etcd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,12 +56,13 @@ pub struct Setup {
     servers: usize,
     client_scheme: &'static str,
     more: Vec<String>,
+    hosts: Vec<Host>,
 }
 
 impl Setup {
     /// One server.
     pub fn single(release: Release) -> Self {
-        Self { release, servers: 1, client_scheme: "http", more: Vec::new() }
+        Self { release, servers: 1, client_scheme: "http", more: Vec::new(), hosts: Vec::new() }
     }
 
     /// Three servers.
@@ -76,6 +81,13 @@ impl Setup {
     #[must_use]
     pub fn with_tls(mut self) -> Self {
         self.client_scheme = "https";
+        self
+    }
+
+    /// Each runs on a host of its own, beginning with the first; who is to reach them has to be on one too.
+    #[must_use]
+    pub fn on(mut self, net: &Net) -> Self {
+        self.hosts = net.hosts.clone();
         self
     }
 
@@ -100,25 +112,29 @@ impl Setup {
         let folder = tempfile::tempdir().expect("a directory");
         let ports: Vec<_> = (0..self.servers).map(|_| [free_port(), free_port(), free_port()]).collect();
         let members: Vec<_> =
-            ports.iter().enumerate().map(|(at, [_, peer, _])| format!("n{at}=http://127.0.0.1:{peer}")).collect();
+            ports.iter().enumerate().map(|(at, [_, peer, _])| format!("n{at}=http://{}:{peer}", self.ip(at))).collect();
         let nodes =
             ports.iter().enumerate().map(|(at, ports)| self.node(folder.path(), at, *ports, &members.join(",")));
         Etcd { nodes: nodes.collect(), release: self.release, folder }
     }
 
+    fn ip(&self, at: usize) -> Ipv4Addr {
+        self.hosts.get(at).map_or(Ipv4Addr::LOCALHOST, Host::address)
+    }
+
     /// The flags of server number `at`: the ports are those for clients, for peers and for `/metrics`, `members` is the initial cluster.
     /// `docker-compose.yml` is held to them by a test.
     pub fn flags(&self, folder: &Path, at: usize, [client, peer, metrics]: [u16; 3], members: &str) -> Vec<String> {
-        let scheme = self.client_scheme;
+        let (scheme, ip) = (self.client_scheme, self.ip(at));
         // What a lease lasts at least is one and a half of the election timeout.
         let (heartbeat, election) = if self.servers == 1 { (20, 100) } else { (50, 500) };
         let mut flags: Vec<_> = [
             format!("--name=n{at}"),
             format!("--data-dir={}", folder.join(format!("n{at}")).display()),
-            format!("--listen-client-urls={scheme}://127.0.0.1:{client}"),
-            format!("--advertise-client-urls={scheme}://127.0.0.1:{client}"),
-            format!("--listen-peer-urls=http://127.0.0.1:{peer}"),
-            format!("--initial-advertise-peer-urls=http://127.0.0.1:{peer}"),
+            format!("--listen-client-urls={scheme}://{ip}:{client}"),
+            format!("--advertise-client-urls={scheme}://{ip}:{client}"),
+            format!("--listen-peer-urls=http://{ip}:{peer}"),
+            format!("--initial-advertise-peer-urls=http://{ip}:{peer}"),
             format!("--listen-metrics-urls=http://127.0.0.1:{metrics}"),
             format!("--initial-cluster={members}"),
             format!("--heartbeat-interval={heartbeat}"),
@@ -135,11 +151,15 @@ impl Setup {
     fn node(&self, folder: &Path, at: usize, ports: [u16; 3], members: &str) -> Node {
         let arguments = self.flags(folder, at, ports, members);
         let [client, peer, metrics] = ports;
+        let (ip, host) = (self.ip(at), self.hosts.get(at).cloned());
         let log = folder.join(format!("n{at}.log"));
-        let process =
-            Process::start(self.release.program("etcd"), arguments, log).expect("it starts: is setpriv there?");
-        let (client, peer) = (SocketAddr::from(([127, 0, 0, 1], client)), format!("http://127.0.0.1:{peer}"));
-        Node { process, client, peer, metrics }
+        let program = self.release.program("etcd");
+        let started = match &host {
+            Some(host) => host.start_process(&program, arguments, log),
+            None => Process::start(program, arguments, log),
+        };
+        let process = started.expect("it starts: is setpriv there?");
+        Node { process, client: (ip, client).into(), peer: format!("http://{ip}:{peer}"), metrics, host }
     }
 }
 
@@ -205,49 +225,5 @@ impl Etcd {
             }
         }
         None
-    }
-}
-
-/// One server.
-#[derive(Debug)]
-pub struct Node {
-    /// Its process, to stop and to kill.
-    pub process: Process,
-    /// Where clients connect to.
-    pub client: SocketAddr,
-    /// The URL for its peers.
-    pub peer: String,
-    metrics: u16,
-}
-
-impl Node {
-    /// Waits until it has a leader and answers a linearizable read.
-    pub async fn serves(&mut self, limit: Duration) -> bool {
-        let (port, process) = (self.metrics, &mut self.process);
-        let healthy =
-            || async { http_get(port, "/health").await.is_some_and(|body| body.contains("\"health\":\"true\"")) };
-        tokio::select! {
-            serves = until(limit, healthy) => serves,
-            _ = until(limit, || std::future::ready(process.has_ended())) => false,
-        }
-    }
-
-    /// One of its own counters; those with labels are added up.
-    pub async fn metric(&self, name: &str) -> Option<f64> {
-        let all = http_get(self.metrics, "/metrics").await?;
-        let of_name = all
-            .lines()
-            .filter(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(' ') || rest.starts_with('{')));
-        let values: Vec<f64> = of_name.filter_map(|line| line.rsplit_once(' ')?.1.parse().ok()).collect();
-        (!values.is_empty()).then(|| values.iter().sum())
-    }
-
-    /// The requests of one method that it has begun to serve.
-    pub async fn requests(&self, method: &str) -> u64 {
-        let all = http_get(self.metrics, "/metrics").await.unwrap_or_default();
-        let label = format!("grpc_method=\"{method}\"");
-        let started =
-            all.lines().filter(|line| line.starts_with("grpc_server_started_total{") && line.contains(&label));
-        started.filter_map(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok()).sum()
     }
 }
