@@ -1,4 +1,5 @@
-//! What the tests on one kind of backend share.
+//! What tests share.
 
+pub mod ledger;
 pub mod on_etcd;
 pub mod on_sqlite;

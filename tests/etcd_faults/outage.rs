@@ -84,6 +84,11 @@ async fn every_wait_completes_after_an_outage_of_two_ttls() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_wait_completes_after_an_outage_of_ten_ttls() {
+    over_an_outage(20).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn compaction_disturbs_nobody_who_waits() {
     let etcd = Setup::single(Release::Packaged).start().await;
     let coordinators = [coordinator(&etcd.hosts(), "ttl=5s").await, coordinator(&etcd.hosts(), "ttl=5s").await];

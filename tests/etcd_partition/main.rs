@@ -1,0 +1,65 @@
+//! Three etcd servers and two clients on hosts of their own, and cuts between them. `TENURE_ROUNDS` says how often what is repeated is
+//! repeated. Needs root, for the namespaces.
+
+#![cfg(target_os = "linux")]
+#![expect(clippy::print_stdout, reason = "what was measured is to be seen beside the result of the test")]
+
+mod client;
+mod clients_cut;
+mod load;
+mod servers_cut;
+
+use std::time::Duration;
+
+use tenure_conformance::{
+    netns::{Host, Net},
+    server::{
+        etcd::{Etcd, Release, Setup},
+        until,
+    },
+};
+use tokio::sync::{Mutex, MutexGuard};
+
+use self::client::Client;
+
+/// Clusters beside each other would take each other's processor time, and lose their leaders for that.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
+
+/// The servers are on the first three hosts, the clients on the two others.
+struct World {
+    etcd: Etcd,
+    net: Net,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl World {
+    async fn start(release: Release) -> Self {
+        let alone = ONE_AT_A_TIME.lock().await;
+        let net = Net::start(5);
+        let etcd = Setup::cluster(release).on(&net).start().await;
+        Self { etcd, net, _alone: alone }
+    }
+
+    fn server(&self, at: usize) -> &Host {
+        &self.net.hosts[at]
+    }
+
+    /// The hosts of the servers but one.
+    fn others(&self, at: usize) -> [&Host; 2] {
+        [self.server((at + 1) % 3), self.server((at + 2) % 3)]
+    }
+
+    fn client_host(&self, number: usize) -> &Host {
+        &self.net.hosts[3 + number]
+    }
+
+    async fn client(&self, number: usize, settings: &'static str) -> Client {
+        Client::start(self.client_host(number), self.etcd.hosts(), settings).await
+    }
+
+    async fn leader(&self) -> usize {
+        let led = || async { self.etcd.leader().await.is_some() };
+        assert!(until(Duration::from_secs(20), led).await, "nobody leads");
+        self.etcd.leader().await.expect("it has just led, and nothing is cut")
+    }
+}
