@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, Weak},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
 use tenure_core::{FencingToken, LockGuard};
@@ -25,7 +25,7 @@ impl Ledger {
     /// If the one before still believes to hold the same name, or has a token that is not smaller.
     pub fn granted(&self, guard: LockGuard) -> Arc<LockGuard> {
         let guard = Arc::new(guard);
-        let mut rows = self.0.lock().expect("no panic");
+        let mut rows = self.rows();
         let first = Row { last: FencingToken::new(0), believer: Weak::new(), grants: 0 };
         let row = rows.entry(guard.name().to_string()).or_insert(first);
         assert!(guard.token() > row.last, "{}: {} comes after {}", guard.name(), guard.token(), row.last);
@@ -43,16 +43,21 @@ impl Ledger {
     /// # Panics
     /// If somebody else keeps the guard too.
     pub fn released(&self, guard: Arc<LockGuard>) -> LockGuard {
-        let mut rows = self.0.lock().expect("no panic"); // locked, so that nobody looks at the guard
+        let mut rows = self.rows(); // locked, so that nobody looks at the guard
         if let Some(row) = rows.get_mut(guard.name().as_str()).filter(|row| row.last == guard.token()) {
             row.believer = Weak::new();
         }
         Arc::into_inner(guard).expect("nobody else keeps it")
     }
 
+    /// Also after a finding: there may be more.
+    fn rows(&self) -> MutexGuard<'_, HashMap<String, Row>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// How often this name was granted.
     pub fn grants(&self, name: &str) -> u64 {
-        self.0.lock().expect("no panic").get(name).map_or(0, |row| row.grants)
+        self.rows().get(name).map_or(0, |row| row.grants)
     }
 }
 

@@ -34,4 +34,9 @@ impl Client {
         let released = self.host.run(releasing).await.expect("no call outlasts its limit");
         released.unwrap_or_else(|error| panic!("an error reached the user: {}", error.report()));
     }
+
+    pub(crate) async fn close(self) {
+        let coordinator = self.coordinator;
+        self.host.run(async move { coordinator.close().await }).await.expect("closed");
+    }
 }

@@ -68,7 +68,7 @@ async fn works_again(client: &Client) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_is_cut_off_gives_up_before_others_are_granted() {
     let world = World::start(Release::Packaged).await;
-    let (holder, other) = (world.client(0, "ttl=3s").await, world.client(1, "ttl=3s").await);
+    let (holder, other) = (world.client(0, 0, "ttl=3s").await, world.client(1, 0, "ttl=3s").await);
     for _ in 0..rounds(1) {
         for cut in [Cut::Off, Cut::Mute, Cut::Deaf] {
             let siege = Siege::lay(&holder, &other).await;
@@ -91,7 +91,7 @@ async fn a_client_that_reaches_only_a_server_without_majority_gives_up_in_time()
         for _ in 0..rounds(1) {
             for follower in [0, 1] {
                 let at = (world.leader().await + follower) % 3;
-                let other = world.client(1, "ttl=3s").await;
+                let other = world.client(1, at + 1, "ttl=3s").await;
                 let only = world.etcd.nodes[at].client.to_string();
                 let holder = Client::start(world.client_host(0), only, "ttl=3s").await;
                 let siege = Siege::lay(&holder, &other).await;

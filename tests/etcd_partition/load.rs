@@ -84,6 +84,9 @@ impl Load {
             let guard = self.shared.ledger.released(guard);
             self.clients[number % 2].release(guard, LIMIT).await;
         }
+        for client in self.clients {
+            client.close().await;
+        }
         self.shared.turns.iter().flatten().map(|turns| turns.load(Ordering::Relaxed)).sum()
     }
 }

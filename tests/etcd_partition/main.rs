@@ -53,8 +53,11 @@ impl World {
         &self.net.hosts[3 + number]
     }
 
-    async fn client(&self, number: usize, settings: &'static str) -> Client {
-        Client::start(self.client_host(number), self.etcd.hosts(), settings).await
+    /// The client with this number, which asks the server `first` first.
+    async fn client(&self, number: usize, first: usize, settings: &'static str) -> Client {
+        let nodes = &self.etcd.nodes;
+        let servers: Vec<_> = (0..3).map(|after| nodes[(first + after) % 3].client.to_string()).collect();
+        Client::start(self.client_host(number), servers.join(","), settings).await
     }
 
     async fn leader(&self) -> usize {
