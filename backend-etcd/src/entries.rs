@@ -54,7 +54,7 @@ async fn enter_in_epoch(
     let txn = Txn::new()
         .when([Compare::create_revision(&*key, CompareOp::Equal, 0), session.in_epoch()])
         .and_then([TxnOp::put(&*key, value, Some(PutOptions::new().with_lease(session.lease))), get_queue(&prefix)])
-        .or_else([session.get_marker(), get_entry(&key), get_queue(&prefix)]);
+        .or_else([session.get_marker(), get_entry(&*key), get_queue(&prefix)]);
     let mut reply = session.transact(txn).await?;
     let (token, version) = if reply.succeeded {
         reply.skip()?;
@@ -74,7 +74,7 @@ async fn enter_in_epoch(
 }
 
 /// One entry, without its value.
-pub(crate) fn get_entry(key: &str) -> TxnOp {
+pub(crate) fn get_entry(key: impl Into<Vec<u8>>) -> TxnOp {
     TxnOp::get(key, Some(GetOptions::new().with_keys_only()))
 }
 

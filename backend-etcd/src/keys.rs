@@ -5,6 +5,7 @@
 //! `_` and `%XX`. Only the direct children of a queue's prefix are its entries: what another namespace keeps below it is not.
 
 use etcd_client::KeyValue;
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, percent_encode};
 use tenure_core::{Contender, ContenderId, QueueName};
 
 /// The keys of one namespace.
@@ -54,15 +55,16 @@ pub(crate) fn contender(prefix: &str, entry: &KeyValue) -> Option<Contender> {
     Some(Contender { id: ContenderId::from_backend(String::from_utf8_lossy(id)), key: incarnation(entry).into() })
 }
 
-/// What a contender's `key` is: the entry's key, and the revision that tells it from one made anew in the same place.
+/// What a contender's `key` is: the entry's key, whatever bytes a stranger made it of, and the revision that tells it from one made anew in
+/// the same place.
 pub(crate) fn incarnation(entry: &KeyValue) -> String {
-    let key = String::from_utf8_lossy(entry.key()); // ours are ASCII; a stranger's only has to be in the way
-    format!("{key}@{}", entry.create_revision())
+    const ODD: AsciiSet = CONTROLS.add(b'%');
+    format!("{}@{}", percent_encode(entry.key(), &ODD), entry.create_revision())
 }
 
 /// The key in etcd of a contender.
-pub(crate) fn path_of(who: &Contender) -> &str {
-    who.key.rsplit_once('@').map_or(&*who.key, |(path, _)| path)
+pub(crate) fn path_of(who: &Contender) -> Vec<u8> {
+    percent_decode_str(who.key.rsplit_once('@').map_or(&*who.key, |(path, _)| path)).collect()
 }
 
 #[cfg(test)]

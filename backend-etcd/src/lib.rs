@@ -25,7 +25,7 @@
 //!
 //! # How it works
 //! An entry of the name `invoices` is the key `billing/invoices/<id>`; it is appended, and the queue read, in one transaction. Whoever waits
-//! watches the one entry it waits for. A keep-alive counts from when it was sent; with each, the session's own key is read, which shows
+//! watches the one entry it waits for. A keep-alive counts from when it was sent; with each, a majority confirms the leader, which also shows
 //! whether the data is still what it was. Whatever was sent and given up cannot take effect after the entry was left, even if a server gets
 //! to it minutes later. `lock` is one request and one write, `release` another, if nobody else is there.
 //!
@@ -40,9 +40,11 @@
 //!   is used and shown. Entries of a holder that died go up to half a second after its ttl, and at a change of the etcd leader their time
 //!   begins anew: takeover is late then, never early.
 //! * Whoever may write the namespace may do anything to the locks in it. An entry without a lease blocks its queue until it is removed.
-//! * A full database (`NOSPACE`) keeps new entries out until an operator has made room; holders hold on, and releases work.
+//! * A full database (`NOSPACE`) keeps new entries out until an operator has made room; holders hold on. A release works at once on 3.4; on
+//!   3.5, and after an enter whose answer was lost, it is tried until there is room.
 //! * etcd 3.5.13 or 3.4.31 at least: leaders of older ones may revoke leases, or answer keep-alives, after they were deposed. Both are safe
-//!   here, since deadlines count from the sending, but tenures are lost for nothing.
+//!   here (a keep-alive counts from its sending, and only if a majority confirms a leader of the same term), but tenures are lost for
+//!   nothing.
 //! * The build needs `protoc` (Debian: `apt-get install protobuf-compiler`).
 
 use std::sync::Arc;

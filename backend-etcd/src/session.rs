@@ -9,10 +9,10 @@ use std::{
     time::Duration,
 };
 
-use etcd_client::{Compare, CompareOp, GetOptions, PutOptions, Txn, TxnOp};
+use etcd_client::{Compare, CompareOp, GetOptions, KeyValue, PutOptions, Txn, TxnOp};
 use tenure_core::{
-    Clock, Contender, ContenderId, Entered, ErrorKind, Moment, QueueName, Record, Result, Session, Snapshot, Version,
-    Wake, async_trait,
+    Clock, Contender, ContenderId, Entered, Error, ErrorKind, Moment, QueueName, Record, Result, Session, Snapshot,
+    Version, Wake, async_trait,
 };
 use tokio::{sync::Mutex, time::Instant};
 
@@ -125,7 +125,11 @@ impl EtcdSession {
     /// # Errors
     /// `SessionLost` if there is none.
     pub(crate) fn check_marker(&self, reply: &mut Reply) -> Result<()> {
-        match reply.next_get()?.first() {
+        self.check_found(reply.next_get()?.first())
+    }
+
+    fn check_found(&self, marker: Option<&KeyValue>) -> Result<()> {
+        match marker {
             Some(marker) if marker.create_revision() == self.made => {
                 self.learn_epoch(marker.mod_revision());
                 Ok(())
@@ -135,33 +139,50 @@ impl EtcdSession {
         }
     }
 
-    /// Until when one keep-alive gives certainty. Two servers are tried if need be, or three if they fail at once.
-    async fn renew(&self) -> Result<Moment> {
+    /// One keep-alive: for how long the lease lives after it, and the term of the server that answered, from before it did. Two servers
+    /// are tried if need be, or three if they fail at once.
+    async fn renew(&self) -> Result<(Duration, u64)> {
         let mut beat = self.beat.lock().await;
         let each = (self.ttl / 7).min(Duration::from_secs(5)); // two of them are less than what is waited for a keep-alive
         let end = Instant::now() + 2 * each;
+        let limit = || each.min(end.saturating_duration_since(Instant::now()));
         let mut tries = self.endpoints.count() + 1;
         loop {
             tries -= 1;
-            let stream = beat.take().filter(|stream| stream.is_current(&self.endpoints));
-            let limit = each.min(end.saturating_duration_since(Instant::now()));
-            let sent = self.clock.now();
+            let stream = match beat.take().filter(|stream| stream.is_current(&self.endpoints)) {
+                Some(stream) => Ok(stream),
+                // The answer to the keep-alive that opens a stream is not shown: it is followed by one whose answer is.
+                None => Beat::open(&self.endpoints, self.lease, limit()).await,
+            };
             let answer = match stream {
-                None => Beat::open(&self.endpoints, self.lease, limit).await.map(|stream| (stream, self.ttl)),
-                Some(stream) => stream.again(&self.endpoints, limit).await.and_then(|(stream, answer)| {
-                    answer.header().map_or(Ok(()), |header| self.timeline.same_cluster(header))?;
-                    Ok((stream, seconds(answer.ttl()).min(self.ttl)))
-                }),
+                Ok(stream) => stream.again(&self.endpoints, limit()).await,
+                Err(error) => Err(error),
             };
             match answer {
-                Ok((stream, ttl)) => {
+                Ok((stream, answer)) => {
+                    let header = answer.header().ok_or_else(|| unexpected("etcd sent an answer without a header"))?;
+                    self.timeline.same_cluster(header)?;
                     *beat = Some(stream);
-                    return Ok(sent + ttl);
+                    return Ok((seconds(answer.ttl()).min(self.ttl), header.raft_term()));
                 }
                 Err(error) if error.is_retryable() && tries > 0 && Instant::now() < end => {}
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// Has a majority confirm a leader, and looks at the marker: in which term that was. A read on its own and no transaction, since those
+    /// are refused once the quota is used up.
+    async fn confirm(&self) -> Result<u64> {
+        let floor = self.timeline.floor()?;
+        let get = |link: Link| async move {
+            link.client.kv_client().get(&*self.marker, Some(GetOptions::new().with_keys_only())).await
+        };
+        let mut answer = self.endpoints.attempt(self.limit(), get).await.map_err(Failure::in_session)?;
+        let header = answer.header().ok_or_else(|| unexpected("etcd sent an answer without a header"))?;
+        let term = header.raft_term();
+        self.timeline.follow(floor, header)?;
+        self.check_found(answer.take_kvs().first()).map(|()| term)
     }
 }
 
@@ -185,13 +206,20 @@ impl fmt::Debug for EtcdSession {
 
 #[async_trait]
 impl Session for EtcdSession {
-    /// Beside the lease, the marker is looked at: a keep-alive alone does not show that the data is older than it was.
+    /// A keep-alive alone proves nothing: a leader that was stopped, and goes on while the others have another one, answers it from what it
+    /// remembers (seen on 3.4.23), while the new leader's clock for the lease runs on from before. So a majority has to confirm a leader
+    /// of the same term, after both requests were sent: then any later leader is elected later still, and gives the lease a whole ttl from
+    /// then. The same look shows when the data is older than it was.
     async fn keep_alive(&self) -> Result<Moment> {
-        self.timeline.floor()?;
-        let (renewed, looked) = tokio::join!(self.renew(), self.look([]));
-        match looked {
-            Err(error) if error.kind() == ErrorKind::SessionLost => Err(error),
-            _ => renewed, // the look proves nothing good, and its failure nothing bad
+        let sent = self.clock.now();
+        let (renewed, confirmed) = tokio::join!(self.renew(), self.confirm());
+        match (renewed, confirmed) {
+            (Ok((ttl, term)), Ok(confirmed)) if term == confirmed => Ok(sent + ttl),
+            (Ok(_), Ok(_)) => {
+                Err(Error::new(ErrorKind::Unavailable, "the servers of etcd changed their leader during a keep-alive"))
+            }
+            (Err(error), Err(_)) if error.kind() == ErrorKind::SessionLost => Err(error),
+            (_, Err(error)) | (Err(error), _) => Err(error),
         }
     }
 

@@ -76,8 +76,8 @@ impl<'a> Watch<'a> {
         let deletes = || WatchOptions::new().with_filters([WatchFilterType::NoPut]);
         let (key, options) = match wake {
             Wake::Gone(who) => (path_of(who), deletes()),
-            Wake::Ahead(_) => (prefix, deletes().with_prefix()),
-            Wake::Any => (prefix, WatchOptions::new().with_prefix()),
+            Wake::Ahead(_) => (prefix.into(), deletes().with_prefix()),
+            Wake::Any => (prefix.into(), WatchOptions::new().with_prefix()),
         };
         let open = |link: Link| async move {
             let mut stream = link.client.watch_client().watch(key, Some(options)).await?;

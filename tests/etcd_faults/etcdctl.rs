@@ -66,3 +66,33 @@ async fn etcdctl_and_ours_exclude_each_other_both_ways() {
         }
     }
 }
+
+/// Whatever bytes a stranger's key is made of, it is in the way, and waiting for it is quiet.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_strangers_key_of_odd_bytes_is_waited_for_without_a_loop() {
+    let etcd = Setup::single(Release::Packaged).start().await;
+    let coordinator = coordinator(&etcd.hosts(), "ttl=10s").await;
+    for (name, id) in [("a", &b"\xff\xfe"[..]), ("b", b"%2F@%"), ("c", "ä \n".as_bytes())] {
+        let key = [format!("n/{name}/").as_bytes(), id].concat();
+        let mut client = etcd_client::Client::connect([etcd.hosts()], None).await.expect("connects");
+        client.put(&*key, "", None).await.expect("written");
+        let before = etcd.nodes[0].requests("Txn").await + etcd.nodes[0].requests("Watch").await;
+        let waits = tokio::spawn({
+            let (coordinator, name) = (coordinator.clone(), name.to_owned());
+            async move { coordinator.lock(&name).await }
+        });
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(!waits.is_finished(), "the stranger is overlooked");
+        let asked = etcd.nodes[0].requests("Txn").await + etcd.nodes[0].requests("Watch").await - before;
+        assert!(asked <= 10, "{asked} requests for one who waits for {id:?}");
+        client.delete(&*key, None).await.expect("removed");
+        timeout(Duration::from_secs(3), waits)
+            .await
+            .expect("woken")
+            .expect("no panic")
+            .expect("granted")
+            .release()
+            .await
+            .expect("released");
+    }
+}
