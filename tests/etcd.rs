@@ -1,6 +1,6 @@
 //! The suite on etcd: one real server for every case, on each release.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use tenure_conformance::{
     Harness,
@@ -22,6 +22,11 @@ impl Harness for Server {
     async fn client(&self) -> Arc<dyn Backend> {
         let config: Config = format!("etcd://{}/suite", self.0.hosts()).parse().expect("a URL");
         Arc::new(EtcdBackend::connect(&config, &Clock::system(), false).await.expect("a client"))
+    }
+
+    /// At a second, a keep-alive has 140 ms: too little on a machine that runs two servers and the tests on two cores.
+    fn ttl(&self) -> Duration {
+        Duration::from_secs(2)
     }
 
     async fn remove(&self, queue: &QueueName, id: &ContenderId) {
