@@ -1,5 +1,6 @@
 //! What tests share.
 
 pub mod ledger;
+pub mod mount;
 pub mod on_etcd;
 pub mod on_sqlite;

@@ -6,6 +6,8 @@ use etcd_client::Error as ClientError;
 use tenure_core::{Error, ErrorKind};
 use tonic::{Code, Status};
 
+const FULL: &str = "the database of etcd is full: compact and defragment it, then run `etcdctl alarm disarm`";
+
 /// What a failure is put down to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Blame {
@@ -29,6 +31,21 @@ pub(crate) struct Failure {
 impl Failure {
     fn new(kind: ErrorKind, blame: Blame, message: impl Into<String>) -> Self {
         Self { kind, blame, message: message.into(), cause: None }
+    }
+
+    /// The session is over, or what was granted to it cannot be relied on any more.
+    pub(crate) fn lost(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::SessionLost, Blame::Request, message)
+    }
+
+    /// Whether a server has said no: what was asked of it is done or will never be, and does not happen later.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.blame == Blame::Request
+    }
+
+    /// Whether there is no room for what was asked.
+    pub(crate) fn is_full(&self) -> bool {
+        self.message == FULL
     }
 
     /// The server at `host` has not answered in time: whatever was asked of it may still happen.
@@ -94,13 +111,15 @@ impl Failure {
             None => error,
         }
     }
+}
 
-    /// As [`Failure::into_error`] for a session that is open: one server with a bad certificate does not make the settings wrong.
-    pub(crate) fn in_session(mut self) -> Error {
-        if self.blame != Blame::Request {
-            self.kind = ErrorKind::Unavailable;
+/// As [`Failure::into_error`] for a session that is open: one server with a bad certificate does not make the settings wrong.
+impl From<Failure> for Error {
+    fn from(mut failure: Failure) -> Self {
+        if failure.blame != Blame::Request {
+            failure.kind = ErrorKind::Unavailable;
         }
-        self.into_error()
+        failure.into_error()
     }
 }
 
@@ -161,11 +180,7 @@ fn told(status: &Status, host: &str) -> Failure {
     let (kind, blame, message) = match status.code() {
         _ if says("lease not found") => return session_over(),
         // Until an operator has made room: what holds goes on to hold, releases work, and what enters is tried on.
-        _ if says("database space exceeded") => (
-            ErrorKind::Unavailable,
-            Blame::Request,
-            "the database of etcd is full: compact and defragment it, then run `etcdctl alarm disarm`".to_owned(),
-        ),
+        _ if says("database space exceeded") => (ErrorKind::Unavailable, Blame::Request, FULL.to_owned()),
         Code::ResourceExhausted => (ErrorKind::Unavailable, Blame::Request, format!("etcd at {host} is overloaded")),
         Code::InvalidArgument | Code::FailedPrecondition | Code::OutOfRange | Code::NotFound | Code::Unimplemented => {
             (ErrorKind::Unexpected, Blame::Request, format!("etcd at {host} does not do what was asked of it"))
@@ -205,8 +220,7 @@ fn access(status: &Status, host: &str) -> Option<Failure> {
 }
 
 fn session_over() -> Failure {
-    let message = "the session is over: its lease has expired, or was revoked";
-    Failure::new(ErrorKind::SessionLost, Blame::Request, message)
+    Failure::lost("the session is over: its lease has expired, or was revoked")
 }
 
 pub(crate) fn lost(message: impl Into<String>) -> Error {
@@ -215,6 +229,10 @@ pub(crate) fn lost(message: impl Into<String>) -> Error {
 
 pub(crate) fn config(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::Config, message)
+}
+
+pub(crate) fn no_header() -> Failure {
+    Failure::new(ErrorKind::Unexpected, Blame::Request, "etcd sent an answer without a header")
 }
 
 pub(crate) fn unexpected(message: impl Into<String>) -> Error {
@@ -290,7 +308,7 @@ mod tests {
             let failure = of(Code::Unavailable, text);
             assert_eq!((failure.kind, failure.blame), (kind, Blame::Connection), "{text}");
             assert!(failure.message.contains(says), "{text}: {}", failure.message);
-            assert_eq!(failure.in_session().kind(), ErrorKind::Unavailable);
+            assert_eq!(Error::from(failure).kind(), ErrorKind::Unavailable);
         }
     }
 

@@ -30,7 +30,7 @@ impl Beat {
             let (requests, answers) = link.client.lease_client().keep_alive(lease).await?;
             Ok(Self { link, requests, answers })
         };
-        endpoints.attempt(limit, opening).await.map_err(Failure::in_session)
+        Ok(endpoints.attempt(limit, opening).await?)
     }
 
     /// One keep-alive. The stream is given back only with a good answer.
@@ -51,7 +51,7 @@ impl Beat {
             Err(_) => Failure::silent(host, limit),
         };
         endpoints.suspect(&self.link, &failure);
-        Err(failure.in_session())
+        Err(failure.into())
     }
 
     /// Whether calls still go to the server of this stream.

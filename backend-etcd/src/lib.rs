@@ -61,6 +61,7 @@ mod entries;
 mod error;
 mod keys;
 mod lease;
+mod look;
 mod reply;
 mod session;
 mod timeline;

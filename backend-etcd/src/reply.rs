@@ -5,7 +5,7 @@ use std::vec;
 use etcd_client::{KeyValue, TxnOpResponse, TxnResponse};
 use tenure_core::{Error, Result, Snapshot};
 
-use crate::{error::unexpected, keys};
+use crate::{error::unexpected, look::snapshot};
 
 /// What a transaction has found or done.
 #[derive(Debug)]
@@ -37,9 +37,7 @@ impl Reply {
 
     /// The next step was a look at a queue.
     pub(crate) fn next_snapshot(&mut self, prefix: &str) -> Result<Snapshot> {
-        let entries = self.next_get()?;
-        let queue = entries.iter().filter_map(|entry| keys::contender(prefix, entry)).collect();
-        Ok(Snapshot { revision: unsigned(self.revision), queue })
+        Ok(snapshot(prefix, self.revision, &self.next_get()?))
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use etcd_client::{Compare, CompareOp, GetOptions, KeyValue, PutOptions, Txn, TxnOp};
+use etcd_client::{Compare, CompareOp, KeyValue, PutOptions, Txn, TxnOp};
 use tenure_core::{
     Clock, Contender, ContenderId, Entered, Error, ErrorKind, Moment, QueueName, Record, Result, Session, Snapshot,
     Version, Wake, async_trait,
@@ -20,9 +20,10 @@ use crate::{
     doubts::Doubts,
     endpoints::{Endpoints, Link},
     entries,
-    error::{Failure, lost, unexpected},
+    error::{Failure, lost, no_header},
     keys::Keys,
     lease::Beat,
+    look::{Get, snapshot},
     reply::Reply,
     timeline::Timeline,
     token_base, watch,
@@ -41,7 +42,7 @@ pub(crate) struct EtcdSession {
     pub(crate) doubts: Doubts,
     /// The revision of the marker's last change that we know of: what an `enter` must find to take effect.
     epoch: AtomicI64,
-    timeline: Timeline,
+    pub(crate) timeline: Timeline,
     clock: Clock,
     beat: Mutex<Option<Beat>>,
 }
@@ -58,8 +59,7 @@ impl EtcdSession {
         let marker = keys.session(lease);
         let put = Txn::new().and_then([put_marker(&marker, lease)]);
         let answer = endpoints.attempt(limit, |link| transact(link, put)).await?;
-        let header =
-            answer.header().ok_or_else(|| Failure::ended("its side", "connection", "an answer without a header"))?;
+        let header = answer.header().ok_or_else(no_header)?;
         let (made, timeline) = (header.revision(), Timeline::new(header));
         Ok(Self {
             endpoints: endpoints.clone(),
@@ -81,26 +81,17 @@ impl EtcdSession {
         (self.ttl / 4).min(Duration::from_secs(5))
     }
 
-    /// One linearizable transaction on the current server. Ambiguous if it is `Unavailable`.
-    pub(crate) async fn transact(&self, txn: Txn) -> Result<Reply> {
+    /// One transaction on the current server. A failure that is not settled is ambiguous.
+    pub(crate) async fn transact(&self, txn: Txn) -> Result<Reply, Failure> {
         let floor = self.timeline.floor()?;
-        let answer =
-            self.endpoints.attempt(self.limit(), |link| transact(link, txn)).await.map_err(Failure::in_session)?;
-        let header = answer.header().ok_or_else(|| unexpected("etcd sent an answer without a header"))?;
+        let answer = self.endpoints.attempt(self.limit(), |link| transact(link, txn)).await?;
+        let header = answer.header().ok_or_else(no_header)?;
         self.timeline.follow(floor, header)?;
         Ok(Reply::new(header.revision(), &answer))
     }
 
-    /// A transaction that only reads. Its answer begins with the marker, so that nothing is read by a session that is over.
-    pub(crate) async fn look(&self, reads: impl IntoIterator<Item = TxnOp>) -> Result<Reply> {
-        let ops: Vec<_> = std::iter::once(self.get_marker()).chain(reads).collect();
-        let mut reply = self.transact(Txn::new().and_then(ops)).await?;
-        self.check_marker(&mut reply)?;
-        Ok(reply)
-    }
-
     pub(crate) fn get_marker(&self) -> TxnOp {
-        TxnOp::get(&*self.marker, Some(GetOptions::new().with_keys_only()))
+        Get::entry(&*self.marker).step()
     }
 
     /// A new epoch: whatever compares the old one comes too late.
@@ -112,6 +103,11 @@ impl EtcdSession {
         Compare::mod_revision(&*self.marker, CompareOp::Equal, self.epoch.load(Ordering::Acquire))
     }
 
+    /// The session's key is the one that it began with.
+    pub(crate) fn stands(&self) -> Compare {
+        Compare::create_revision(&*self.marker, CompareOp::Equal, self.made)
+    }
+
     pub(crate) fn is_own(&self, key: &str) -> Compare {
         Compare::lease(key, CompareOp::Equal, self.lease)
     }
@@ -120,15 +116,11 @@ impl EtcdSession {
         self.epoch.fetch_max(revision, Ordering::AcqRel);
     }
 
-    /// Takes the marker, which is next in the reply.
+    /// Takes the marker, if it is still there.
     ///
     /// # Errors
-    /// `SessionLost` if there is none.
-    pub(crate) fn check_marker(&self, reply: &mut Reply) -> Result<()> {
-        self.check_found(reply.next_get()?.first())
-    }
-
-    fn check_found(&self, marker: Option<&KeyValue>) -> Result<()> {
+    /// `SessionLost` if it is not.
+    pub(crate) fn check_marker(&self, marker: Option<&KeyValue>) -> Result<()> {
         match marker {
             Some(marker) if marker.create_revision() == self.made => {
                 self.learn_epoch(marker.mod_revision());
@@ -160,7 +152,7 @@ impl EtcdSession {
             };
             match answer {
                 Ok((stream, answer)) => {
-                    let header = answer.header().ok_or_else(|| unexpected("etcd sent an answer without a header"))?;
+                    let header = answer.header().ok_or_else(no_header)?;
                     self.timeline.same_cluster(header)?;
                     *beat = Some(stream);
                     return Ok((seconds(answer.ttl()).min(self.ttl), header.raft_term()));
@@ -169,20 +161,6 @@ impl EtcdSession {
                 Err(error) => return Err(error),
             }
         }
-    }
-
-    /// Has a majority confirm a leader, and looks at the marker: in which term that was. A read on its own and no transaction, since those
-    /// are refused once the quota is used up.
-    async fn confirm(&self) -> Result<u64> {
-        let floor = self.timeline.floor()?;
-        let get = |link: Link| async move {
-            link.client.kv_client().get(&*self.marker, Some(GetOptions::new().with_keys_only())).await
-        };
-        let mut answer = self.endpoints.attempt(self.limit(), get).await.map_err(Failure::in_session)?;
-        let header = answer.header().ok_or_else(|| unexpected("etcd sent an answer without a header"))?;
-        let term = header.raft_term();
-        self.timeline.follow(floor, header)?;
-        self.check_found(answer.take_kvs().first()).map(|()| term)
     }
 }
 
@@ -229,8 +207,8 @@ impl Session for EtcdSession {
 
     async fn list(&self, queue: &QueueName) -> Result<Snapshot> {
         let prefix = self.keys.queue(queue);
-        let mut reply = self.look([entries::get_queue(&prefix)]).await?;
-        reply.next_snapshot(&prefix)
+        let found = self.look(Get::queue(&prefix)).await?;
+        Ok(snapshot(&prefix, found.revision, &found.entries))
     }
 
     async fn wait(&self, queue: &QueueName, seen: &Snapshot, wake: Wake<'_>) -> Result<()> {
@@ -256,8 +234,8 @@ impl Session for EtcdSession {
     async fn close(&self) -> Result<()> {
         self.beat.lock().await.take();
         let revoke = |link: Link| async move { link.client.lease_client().revoke(self.lease).await };
-        match self.endpoints.attempt(self.limit(), revoke).await.map_err(Failure::in_session) {
-            Err(error) if error.kind() != ErrorKind::SessionLost => Err(error),
+        match self.endpoints.attempt(self.limit(), revoke).await {
+            Err(failure) if failure.kind != ErrorKind::SessionLost => Err(failure.into()),
             _ => Ok(()), // revoked, now or before
         }
     }

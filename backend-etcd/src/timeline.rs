@@ -6,10 +6,8 @@ use std::sync::{
     atomic::{AtomicI64, Ordering},
 };
 
+use crate::error::Failure;
 use etcd_client::ResponseHeader;
-use tenure_core::Result;
-
-use crate::error::lost;
 
 /// What a session has seen of its service.
 #[derive(Debug)]
@@ -33,9 +31,9 @@ impl Timeline {
     ///
     /// # Errors
     /// `SessionLost` once the timeline has been seen to be broken: for good.
-    pub(crate) fn floor(&self) -> Result<Floor> {
+    pub(crate) fn floor(&self) -> Result<Floor, Failure> {
         match self.broken.get() {
-            Some(why) => Err(lost(why.clone())),
+            Some(why) => Err(Failure::lost(why)),
             None => Ok(Floor(self.newest.load(Ordering::Acquire))),
         }
     }
@@ -45,7 +43,7 @@ impl Timeline {
     ///
     /// # Errors
     /// `SessionLost`, with what has happened.
-    pub(crate) fn follow(&self, floor: Floor, header: &ResponseHeader) -> Result<()> {
+    pub(crate) fn follow(&self, floor: Floor, header: &ResponseHeader) -> Result<(), Failure> {
         self.same_cluster(header)?;
         let revision = header.revision();
         if revision < floor.0 {
@@ -63,7 +61,7 @@ impl Timeline {
     ///
     /// # Errors
     /// `SessionLost`, if it comes from another cluster.
-    pub(crate) fn same_cluster(&self, header: &ResponseHeader) -> Result<()> {
+    pub(crate) fn same_cluster(&self, header: &ResponseHeader) -> Result<(), Failure> {
         if header.cluster_id() == self.cluster {
             return Ok(());
         }
@@ -74,8 +72,8 @@ impl Timeline {
         ))
     }
 
-    fn breaks(&self, why: String) -> tenure_core::Error {
+    fn breaks(&self, why: String) -> Failure {
         tracing::error!("{why}");
-        lost(self.broken.get_or_init(|| why).clone())
+        Failure::lost(self.broken.get_or_init(|| why))
     }
 }

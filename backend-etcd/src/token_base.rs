@@ -3,7 +3,7 @@
 use etcd_client::{Compare, CompareOp, Txn, TxnOp};
 use tenure_core::Result;
 
-use crate::{error::unexpected, reply::Reply, session::EtcdSession};
+use crate::{error::unexpected, look::Get, reply::Reply, session::EtcdSession};
 
 /// Stores `base` if none is stored, or if a lower one is and no other session is open; answers with what is stored then.
 pub(crate) async fn settle(session: &EtcdSession, base: u64) -> Result<u64> {
@@ -28,12 +28,12 @@ async fn put_if(session: &EtcdSession, expected: Vec<Compare>, key: &str, base: 
     let txn = Txn::new()
         .when(expected)
         .and_then([TxnOp::put(key, base.to_string(), None)])
-        .or_else([session.get_marker(), TxnOp::get(key, None)]);
+        .or_else([session.get_marker(), Get::value(key).step()]);
     let mut reply = session.transact(txn).await?;
     if reply.succeeded {
         return Ok(None);
     }
-    session.check_marker(&mut reply)?;
+    session.check_marker(reply.next_get()?.first())?;
     stored(&mut reply, key).map(Some)
 }
 

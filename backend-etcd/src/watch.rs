@@ -12,9 +12,9 @@ use tokio::time::timeout;
 
 use crate::{
     endpoints::{Endpoints, Link},
-    entries::{get_entry, get_queue},
     error::Failure,
     keys::{incarnation, path_of},
+    look::Get,
     reply::unsigned,
     session::EtcdSession,
 };
@@ -46,12 +46,11 @@ pub(crate) async fn wait(session: &EtcdSession, prefix: &str, seen: &Snapshot, w
 /// Looks whether it has happened already.
 async fn has_changed(session: &EtcdSession, prefix: &str, seen: &Snapshot, wake: Wake<'_>) -> Result<bool> {
     if let Wake::Gone(who) = wake {
-        let mut reply = session.look([get_entry(path_of(who))]).await?;
+        let found = session.look(Get::entry(path_of(who))).await?;
         // A stranger's key may have gone and come back: then it is another entry, behind us.
-        return Ok(!reply.next_get()?.iter().any(|entry| incarnation(entry) == *who.key));
+        return Ok(!found.entries.iter().any(|entry| incarnation(entry) == *who.key));
     }
-    let mut reply = session.look([get_queue(prefix)]).await?;
-    let entries = reply.next_get()?;
+    let entries = session.look(Get::queue(prefix)).await?.entries;
     let here = |who: &Contender| entries.iter().any(|entry| incarnation(entry) == *who.key);
     Ok(match wake {
         Wake::Ahead(me) => !here(me) || seen.queue.iter().take_while(|who| who.id != me.id).any(|who| !here(who)),
@@ -85,7 +84,7 @@ impl<'a> Watch<'a> {
             Ok((link, stream, first))
         };
         let endpoints = &*session.endpoints;
-        let (link, stream, first) = endpoints.attempt(session.limit(), open).await.map_err(Failure::in_session)?;
+        let (link, stream, first) = endpoints.attempt(session.limit(), open).await?;
         let mut watch = Self { endpoints, link, stream, refusal: None };
         match first {
             Some(first) if first.created() && !first.canceled() => Ok(watch),
@@ -118,6 +117,6 @@ impl<'a> Watch<'a> {
     /// Others are asked from now on: a server that does not watch may be one that is cut off.
     fn failed(&self, failure: Failure) -> Error {
         self.endpoints.suspect(&self.link, &failure);
-        failure.in_session()
+        failure.into()
     }
 }

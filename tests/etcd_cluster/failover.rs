@@ -18,8 +18,8 @@ use tokio::time::{sleep, timeout};
 
 use super::{cluster, roles};
 
-const HELD: usize = 10;
-const CYCLED: usize = 10;
+const HELD: usize = 50;
+const CYCLED: usize = 50;
 
 /// Locks and releases a name of its own until told to stop; no error is allowed. Says how often, and how long it took at most.
 async fn cycle(coordinator: Coordinator, name: String, stop: Arc<AtomicBool>, longest: Arc<AtomicU64>) -> u64 {

@@ -9,7 +9,7 @@ use tenure_conformance::{
 };
 use tenure_core::{Backend, Clock, ContenderId, Error, ErrorKind, Mode::Write as Exclusive, Wake};
 use tenure_etcd::EtcdBackend;
-use tenure_tests::on_etcd::{config, connect, coordinator, until_queued};
+use tenure_tests::on_etcd::{config, connect, coordinator};
 use tokio::time::{sleep, timeout};
 
 /// Users are `root`, `clerk` (who may use the namespace, and nothing else) and `guest` (who may do nothing).
@@ -146,41 +146,4 @@ async fn servers_that_are_not_there_or_do_not_answer_are_told_within_the_limit()
             .expect("released");
         assert!(start.elapsed() < Duration::from_secs(4), "{hosts}: {:?}", start.elapsed());
     }
-}
-
-/// A quota that is used up keeps out what enters, and nothing else.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_full_database_keeps_holders_and_goes_on_once_there_is_room() {
-    let etcd = Setup::single(Release::Packaged).with(&["--quota-backend-bytes=16777216"]).start().await;
-    let coordinator = coordinator(&etcd.hosts(), "ttl=3s&connect_timeout=2s").await;
-    let guard = coordinator.lock("x").await.expect("granted");
-    let held = coordinator.lock("y").await.expect("granted");
-    let file = etcd.folder().join("large");
-    std::fs::write(&file, vec![b'x'; 1 << 20]).expect("written");
-    let fill = || {
-        let input = std::fs::File::open(&file).expect("it is there");
-        etcd.etcdctl(&["put", "large"]).stdin(input).output().expect("it runs").status.success()
-    };
-    assert!((0..40).any(|_| !fill()), "it is never full");
-    let error = coordinator.try_lock("z").await.expect_err("there is no room");
-    println!("{}", error.report());
-    assert!(error.kind() == ErrorKind::Unavailable && error.to_string().contains("full"), "{error}");
-    let waits = tokio::spawn({
-        let coordinator = coordinator.clone();
-        async move { coordinator.lock("x").await }
-    });
-    sleep(Duration::from_secs(4)).await; // longer than the ttl
-    assert!(guard.is_held() && held.is_held(), "a full database ends no session");
-    guard.release().await.expect("releasing needs no room");
-    until_queued(&etcd, "x", 0).await;
-    let status = etcd.control(&["endpoint", "status", "--write-out=json"]);
-    let revision =
-        status.split("\"revision\":").nth(1).and_then(|rest| rest.split([',', '}']).next()).expect("a revision");
-    etcd.control(&["del", "large"]);
-    etcd.control(&["compact", "--physical", revision]);
-    etcd.control(&["defrag"]);
-    etcd.control(&["alarm", "disarm"]);
-    let next = timeout(Duration::from_secs(10), waits).await.expect("it goes on").expect("no panic").expect("granted");
-    next.release().await.expect("released");
-    assert!(held.is_held());
 }

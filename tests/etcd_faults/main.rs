@@ -7,6 +7,7 @@ mod access;
 mod cancel;
 mod counts;
 mod etcdctl;
+mod full;
 mod loss;
 mod outage;
 mod tls;

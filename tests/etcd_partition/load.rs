@@ -18,8 +18,8 @@ use tokio::{
 
 use super::client::Client;
 
-const HELD: usize = 10;
-const CYCLED: usize = 10;
+const HELD: usize = 50;
+const CYCLED: usize = 50;
 /// A call is given up after two seconds, a silent watch is looked after every four, and there may be two elections.
 const LIMIT: Duration = Duration::from_secs(15);
 
@@ -31,7 +31,6 @@ pub(crate) struct Load {
     clients: Vec<Client>,
 }
 
-#[derive(Default)]
 struct Shared {
     ledger: Ledger,
     stop: AtomicBool,
@@ -41,10 +40,21 @@ struct Shared {
     turns: [[AtomicU64; CYCLED]; 2],
 }
 
+impl Shared {
+    fn new() -> Self {
+        Self {
+            ledger: Ledger::default(),
+            stop: AtomicBool::new(false),
+            longest: AtomicU64::new(0),
+            turns: std::array::from_fn(|_| std::array::from_fn(|_| AtomicU64::new(0))),
+        }
+    }
+}
+
 impl Load {
     /// Each cycled name is wanted by both clients.
     pub(crate) async fn start(clients: [Client; 2]) -> Self {
-        let (shared, mut held, mut cycles) = (Arc::new(Shared::default()), Vec::new(), Vec::new());
+        let (shared, mut held, mut cycles) = (Arc::new(Shared::new()), Vec::new(), Vec::new());
         for number in 0..HELD {
             let guard = clients[number % 2].lock(format!("held-{number}"), LIMIT).await;
             held.push(shared.ledger.granted(guard));

@@ -6,6 +6,7 @@
 
 mod client;
 mod clients_cut;
+mod deposed;
 mod load;
 mod servers_cut;
 

@@ -3,14 +3,17 @@
 use std::{
     fs::{self, Permissions},
     os::unix::fs::{PermissionsExt, chown},
-    path::{Path, PathBuf},
-    process::{Command, Output},
+    path::Path,
+    process::Output,
     time::Duration,
 };
 
 use tenure_core::{Backend, ContenderId, ErrorKind, Mode, QueueName, Session};
 use tenure_sqlite::SqliteBackend;
-use tenure_tests::on_sqlite::{sqlite, within};
+use tenure_tests::{
+    mount::Mount,
+    on_sqlite::{sqlite, within},
+};
 
 use crate::process;
 
@@ -94,39 +97,15 @@ async fn a_file_or_directory_that_may_only_be_read_is_refused() {
     fs::set_permissions(&directory, Permissions::from_mode(0o755)).expect("set");
 }
 
-/// A small file system of its own, until dropped.
-struct Mount(PathBuf);
-
-impl Mount {
-    fn new(at: &Path, options: &str) -> Self {
-        assert!(is_root(), "this test mounts a tmpfs: run it as root");
-        fs::create_dir_all(at).expect("made");
-        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(at).status();
-        assert!(mounted.expect("mount runs").success(), "root cannot mount a tmpfs here: allow it (CAP_SYS_ADMIN)");
-        Self(at.to_owned())
-    }
-
-    fn remount(&self, options: &str) {
-        let remounted = Command::new("mount").args(["-o", &format!("remount,{options}")]).arg(&self.0).status();
-        assert!(remounted.expect("mount runs").success());
-    }
-}
-
-impl Drop for Mount {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
-    }
-}
-
 #[tokio::test]
 async fn a_full_disk_makes_calls_unavailable_until_there_is_room() {
     let folder = tempfile::tempdir().expect("a folder");
     let mount = Mount::new(&folder.path().join("small"), "size=2m");
-    let path = mount.0.join("x.db");
+    let path = mount.path().join("x.db");
     let backend = sqlite(&path).await.expect("it opens");
     let (session, queue) = (opened(&backend).await, QueueName::new("q").expect("a good name"));
     let kept = session.enter(&queue, &ContenderId::random(Mode::Write), b"").await.expect("entered");
-    let filler = mount.0.join("filler");
+    let filler = mount.path().join("filler");
     let _ = fs::write(&filler, vec![7; 4 << 20]).expect_err("more than fits");
     let mut refused = None;
     for _ in 0..100 {
@@ -139,7 +118,7 @@ async fn a_full_disk_makes_calls_unavailable_until_there_is_room() {
     let error = refused.expect("the disk is full");
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{}", error.report());
     assert!(error.to_string().contains("the disk is full"), "{}", error.report());
-    let error = sqlite(&mount.0.join("new.db")).await.expect_err("no room for a new one");
+    let error = sqlite(&mount.path().join("new.db")).await.expect_err("no room for a new one");
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{}", error.report());
     assert!(error.to_string().contains("the disk is full"), "{}", error.report());
     assert_eq!(session.list(&queue).await.expect("listed").queue[0].id, kept.snapshot.queue[0].id);
@@ -152,12 +131,12 @@ async fn a_full_disk_makes_calls_unavailable_until_there_is_room() {
 async fn a_file_system_that_may_only_be_read_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let mount = Mount::new(&folder.path().join("still"), "size=2m");
-    let path = mount.0.join("x.db");
+    let path = mount.path().join("x.db");
     drop(sqlite(&path).await.expect("it opens"));
     closed(&path).await;
     mount.remount("ro");
     for name in ["x.db", "new.db"] {
-        let error = sqlite(&mount.0.join(name)).await.expect_err("read-only");
+        let error = sqlite(&mount.path().join(name)).await.expect_err("read-only");
         assert_eq!(error.kind(), ErrorKind::Denied, "{}", error.report());
         assert!(error.to_string().contains("writable"), "{error}");
     }
