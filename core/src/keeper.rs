@@ -245,7 +245,11 @@ impl KeepAlive {
         let _ = self.heart.publish(Health::Lost(reason)); // before the backend can hear of a close
         let Ok(closing) = kept else {
             tracing::warn!(%reason, "session lost");
-            return; // what is still to be left has ended with the session
+            drop((self.inbox, self.leaving)); // what is still to be left ends with the session
+            if reason == LossReason::Expired {
+                give_back(&*self.session, self.ttl).await;
+            }
+            return;
         };
         let ended = timeout(self.clock.until(self.deadline), async {
             while self.leaving.join_next().await.is_some() {}
@@ -314,6 +318,21 @@ impl KeepAlive {
             _ => Ok(next),
         }
     }
+}
+
+/// Ends a session that is lost to us, but may live on for the backend: after an outage it may count the whole ttl anew, and nobody is to
+/// wait for that. Only a favour: nothing depends on it.
+async fn give_back(session: &dyn Session, ttl: Duration) {
+    let mut pause = Pause::new();
+    let closing = async {
+        while let Err(error) = in_time(ttl, session.close()).await {
+            if !error.is_retryable() {
+                return;
+            }
+            pause.after(&error).await;
+        }
+    };
+    let _ = timeout(ttl, closing).await;
 }
 
 /// Leaves once and for all: a shared session must not keep an entry that nobody wants.

@@ -375,3 +375,21 @@ async fn a_refused_release_is_told_and_tried_on() {
     sleep(Duration::from_secs(2)).await;
     assert!(world.backend.entries(&queue).is_empty(), "it was not tried again");
 }
+
+/// The backend has extended the session, but that was never heard: it would live on for a ttl, and nobody is to wait for that.
+#[tokio::test(start_paused = true)]
+async fn a_session_lost_to_its_holder_is_given_back() {
+    let world = world();
+    let guard = world.coordinator.lock("x").await.expect("granted");
+    for _ in 0..100 {
+        world.backend.inject(Call::KeepAlive, Fault::LoseReply);
+    }
+    let other = world.other();
+    let next = tokio::spawn(async move { other.lock("x").await.expect("granted") });
+    let start = Instant::now();
+    assert_eq!(guard.lost().await, LossReason::Expired);
+    assert!(!next.is_finished(), "before it was told");
+    let next = timeout(Duration::from_millis(100), next).await.expect("granted at once").expect("no panic");
+    assert!(next.token() > guard.token());
+    assert!(start.elapsed() < TTL, "{:?}", start.elapsed());
+}
