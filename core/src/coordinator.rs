@@ -6,6 +6,7 @@ use tokio::{sync::Mutex, time::timeout};
 
 use crate::{
     backend::Backend,
+    election::Election,
     error::{Error, ErrorKind, Result},
     guard::{LockGuard, Permit, ReadGuard, Tenure},
     holder::Holder,
@@ -49,7 +50,7 @@ struct Shared {
 
 /// How one try to be granted ended.
 #[allow(clippy::large_enum_variant, reason = "it lives for one match")]
-enum Round {
+pub(crate) enum Round {
     Granted(Tenure),
     Busy,
     /// Our entry was removed: enter anew.
@@ -156,6 +157,11 @@ impl Coordinator {
         Ok(self.try_acquire(name, Mode::Permit(of)).await?.map(|tenure| Permit { tenure }))
     }
 
+    /// An election by this name. Nothing is sent yet, and a bad name is told by what is done with it.
+    pub fn election(&self, name: &str) -> Election {
+        Election::new(self.clone(), name)
+    }
+
     /// Leaves all queues and ends the session; guards that still exist are lost. A `lock` that waits meanwhile goes on in a new session: end
     /// those first. Waits until the backend has said so, or the ttl is over.
     ///
@@ -171,10 +177,18 @@ impl Coordinator {
 
     async fn acquire(&self, name: &str, mode: Mode) -> Result<Tenure> {
         let queue = QueueName::new(name)?;
+        self.in_rounds(|keeper| self.wait_for_turn(keeper, &queue, mode)).await
+    }
+
+    /// Tries until it is granted, each time in the session that there is.
+    pub(crate) async fn in_rounds<F>(&self, mut round: impl FnMut(Keeper) -> F) -> Result<Tenure>
+    where
+        F: Future<Output = Result<Round>>,
+    {
         let mut pause = Pause::new();
         loop {
             let keeper = self.session_when_up(None).await?;
-            match self.wait_for_turn(keeper, &queue, mode).await {
+            match round(keeper).await {
                 Ok(Round::Granted(tenure)) => return Ok(tenure),
                 Ok(Round::Busy | Round::Again) => {}
                 Err(error) if is_lost_or_away(&error) => pause.after(&error).await,
@@ -184,21 +198,36 @@ impl Coordinator {
     }
 
     async fn try_acquire(&self, name: &str, mode: Mode) -> Result<Option<Tenure>> {
-        let (queue, limit, trouble) = (QueueName::new(name)?, self.shared.options.connect_timeout, Trouble::default());
-        let rounds = async {
+        let queue = &QueueName::new(name)?;
+        self.within_limit(|keeper| async move {
+            loop {
+                match self.take_if_free(keeper.clone(), queue, mode).await? {
+                    Round::Granted(tenure) => return Ok(Some(tenure)),
+                    Round::Busy => return Ok(None),
+                    Round::Again => {}
+                }
+            }
+        })
+        .await
+    }
+
+    /// Asks something that needs no turn, within the `connect_timeout`.
+    pub(crate) async fn within_limit<T, F>(&self, mut ask: impl FnMut(Keeper) -> F) -> Result<T>
+    where
+        F: Future<Output = Result<T>>,
+    {
+        let (limit, trouble) = (self.shared.options.connect_timeout, Trouble::default());
+        let attempts = async {
             let mut pause = Pause::new();
             loop {
                 let keeper = self.session_when_up(Some(limit)).await?.noting(&trouble);
-                match self.take_if_free(keeper, &queue, mode).await {
-                    Ok(Round::Granted(tenure)) => return Ok(Some(tenure)),
-                    Ok(Round::Busy) => return Ok(None),
-                    Ok(Round::Again) => {}
+                match ask(keeper).await {
                     Err(error) if is_lost_or_away(&error) => pause.after(&error).await,
-                    Err(error) => return Err(error),
+                    answer => return answer,
                 }
             }
         };
-        timeout(limit, rounds).await.unwrap_or_else(|_| Err(trouble.take().unwrap_or_else(|| no_answer(limit))))
+        timeout(limit, attempts).await.unwrap_or_else(|_| Err(trouble.take().unwrap_or_else(|| no_answer(limit))))
     }
 
     async fn wait_for_turn(&self, keeper: Keeper, queue: &QueueName, mode: Mode) -> Result<Round> {
@@ -237,7 +266,7 @@ impl Coordinator {
     /// The live session, opened if need be; tries for as long as the backend is away, or until most of the limit is over: then it fails
     /// with what the last try failed with, which says more than that there was no answer. A session may be lost before its first use:
     /// then the next one is opened.
-    async fn session_when_up(&self, limit: Option<Duration>) -> Result<Keeper> {
+    pub(crate) async fn session_when_up(&self, limit: Option<Duration>) -> Result<Keeper> {
         let mut last = None;
         let attempts = async {
             let mut pause = Pause::new();
@@ -315,6 +344,6 @@ async fn within<T>(limit: Duration, work: impl Future<Output = Result<T>>) -> Re
 }
 
 /// Whether the round has failed with its session, or with the runtime of it: then the next round has another.
-fn is_lost_or_away(error: &Error) -> bool {
+pub(crate) fn is_lost_or_away(error: &Error) -> bool {
     error.kind() == ErrorKind::SessionLost || error.is_retryable()
 }

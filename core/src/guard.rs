@@ -9,9 +9,9 @@ use crate::{
     clock::Moment,
     error::{Error, ErrorKind, Result},
     health::{Health, Pulse},
-    keeper::{self, Keeper, LossReason, lost},
+    keeper::{self, Keeper, Leave, LossReason, lost},
     place::{Entry, Look},
-    queue::{Contender, QueueName, Snapshot, Wake},
+    queue::{Contender, ContenderId, QueueName, Snapshot, Wake},
     token::FencingToken,
 };
 
@@ -163,6 +163,12 @@ impl Tenure {
         self.entry.queue()
     }
 
+    /// What ends it from elsewhere, even if whoever holds it does not move any more.
+    pub(crate) fn ender(&self) -> Ender {
+        let (keeper, queue) = (self.entry.keeper().clone(), self.entry.queue().clone());
+        Ender { end: self.ending.end.clone(), keeper, queue, id: self.entry.me().id.clone() }
+    }
+
     fn standing(&self) -> Standing {
         Standing { pulse: self.entry.keeper().pulse.clone(), end: self.ending.end.subscribe() }
     }
@@ -187,6 +193,7 @@ impl Tenure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Removed,
+    Unwell,
     Released,
 }
 
@@ -213,6 +220,22 @@ impl Drop for Ending {
     }
 }
 
+/// Ends a tenure although its guard is still there.
+pub(crate) struct Ender {
+    end: watch::Sender<Option<End>>,
+    keeper: Keeper,
+    queue: QueueName,
+    id: ContenderId,
+}
+
+impl Ender {
+    /// It is lost from now on, and the next one may come. Whoever holds it may not have heard of it: that is what the token is for.
+    pub(crate) fn give_up(self) {
+        end_with(&self.end, End::Unwell);
+        self.keeper.leave(Leave { queue: self.queue, id: self.id, entering: None, left: None });
+    }
+}
+
 /// What tells how a tenure stands, after its guard has moved elsewhere too. It keeps nothing alive.
 struct Standing {
     pulse: Pulse,
@@ -230,6 +253,7 @@ impl Standing {
         Some(match (end, health) {
             (Some(End::Released), _) => return None,
             (Some(End::Removed), _) => State::Lost(LossReason::Removed),
+            (Some(End::Unwell), _) => State::Lost(LossReason::Unwell),
             (None, Health::Held(deadline)) => State::Held { deadline },
             (None, Health::InJeopardy(deadline)) => State::InJeopardy { deadline },
             (None, Health::Lost(reason)) => State::Lost(reason),
@@ -316,6 +340,10 @@ impl LockGuard {
     pub(crate) fn new(tenure: Tenure, token_base: u64) -> Result<Self> {
         let token = tenure.entry.token().raised_by(token_base)?;
         Ok(Self { tenure, token })
+    }
+
+    pub(crate) fn entry(&self) -> &Entry {
+        &self.tenure.entry
     }
 
     /// The number that proves our place in the order of holders; hand it to the protected resource with every request.

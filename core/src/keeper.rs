@@ -32,6 +32,8 @@ pub enum LossReason {
     SessionEnded,
     /// Somebody removed the entry.
     Removed,
+    /// It was given up, since the application did not say that it is well.
+    Unwell,
 }
 
 impl fmt::Display for LossReason {
@@ -40,6 +42,7 @@ impl fmt::Display for LossReason {
             Self::Expired => "it could not be renewed before its deadline",
             Self::SessionEnded => "its session has ended",
             Self::Removed => "its entry was removed by somebody else",
+            Self::Unwell => "the application was not well",
         })
     }
 }
@@ -222,6 +225,10 @@ impl Pause {
 
     pub(crate) fn after(&mut self, error: &Error) -> impl Future<Output = ()> + use<> {
         tracing::debug!(error = error.report(), pause = ?self.0, "trying again");
+        self.sleep()
+    }
+
+    pub(crate) fn sleep(&mut self) -> impl Future<Output = ()> + use<> {
         let pause = sleep(self.0);
         self.0 = (self.0 * 2).min(Duration::from_secs(1));
         pause

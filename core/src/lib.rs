@@ -15,6 +15,12 @@ pub use crate::{
     config::{Config, Secret},
     coordinator::Coordinator,
     driver::{Driver, Drivers},
+    election::{
+        Election,
+        leadership::Leadership,
+        observe::Leader,
+        run::{Term, TermEnd},
+    },
     error::{Error, ErrorKind, Result},
     guard::{LockGuard, Lost, Permit, ReadGuard, State, Tenure},
     holder::Holder,
@@ -33,6 +39,7 @@ mod clock;
 mod config;
 mod coordinator;
 mod driver;
+mod election;
 mod error;
 mod guard;
 mod health;

@@ -9,7 +9,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     health::Health,
     keeper::{Keeper, Leave, lost, unattended},
-    queue::{Contender, ContenderId, Entered, QueueName, Snapshot, Wake},
+    queue::{Contender, ContenderId, Entered, QueueName, Snapshot, Version, Wake},
     rule::{Mode, Turn, turn},
     token::FencingToken,
 };
@@ -30,6 +30,7 @@ pub(crate) struct Entry {
     place: Place,
     me: Contender,
     token: FencingToken,
+    version: Version,
 }
 
 /// How one look at the queue ended.
@@ -56,7 +57,7 @@ impl Entry {
         let (answer, entered) = oneshot::channel();
         let entering = keeper.spawn(enter(keeper.clone(), queue.clone(), id.clone(), value, answer));
         let mut place = Place { keeper, queue, id, entering: Some(entering), left: false };
-        let Entered { token, snapshot, .. } = tokio::select! {
+        let Entered { token, version, snapshot } = tokio::select! {
             biased;
             entered = entered => match entered {
                 Ok(entered) => entered?,
@@ -67,12 +68,17 @@ impl Entry {
         };
         place.entering = None;
         let me = snapshot.queue.iter().find(|contender| contender.id == place.id).cloned();
-        Ok(me.map(|me| (Self { place, me, token }, snapshot)))
+        Ok(me.map(|me| (Self { place, me, token, version }, snapshot)))
     }
 
     /// The entry's number, as the backend counts.
     pub(crate) fn token(&self) -> FencingToken {
         self.token
+    }
+
+    /// The version of the value that it was entered with.
+    pub(crate) fn version(&self) -> Version {
+        self.version
     }
 
     pub(crate) fn keeper(&self) -> &Keeper {

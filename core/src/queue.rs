@@ -51,6 +51,11 @@ impl QueueName {
         &self.0
     }
 
+    /// The name of what is kept beside this queue: no user's name is equal to it, since it has a NUL.
+    pub(crate) fn beside(&self, what: &str) -> Self {
+        Self(format!("{}\0{what}", self.0).into())
+    }
+
     /// The name in letters, digits, `-`, `_` and `%XX` only: for backends whose keys are paths. Different names stay different, and
     /// none becomes `.`, `..` or a path of several parts.
     pub fn escaped(&self) -> String {

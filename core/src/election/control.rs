@@ -1,0 +1,158 @@
+//! Requests to leaders and candidates. They stand in a queue of their own beside that of the candidates, bound to the session of whoever
+//! asks, so that nothing is left of a request whose author has gone. Nothing is ever put in front of anybody: who is asked to make room
+//! leaves, and enters again behind.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    no_candidate,
+    observe::{Leader, Observer},
+};
+use crate::{
+    error::Result,
+    keeper::Keeper,
+    place::Entry,
+    queue::{Contender, ContenderId, QueueName, Snapshot, Wake},
+    rule::Mode,
+    token::FencingToken,
+};
+
+/// What somebody asks for, as JSON in the value of an entry.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Request {
+    /// Which leader is to resign, by its token; any that is preferred less, if there is a priority instead.
+    #[serde(default)]
+    pub(crate) leader: Option<FencingToken>,
+    /// The id of the entry that is to lead next.
+    #[serde(default)]
+    pub(crate) to: Option<String>,
+    /// A candidate asks for itself, with this priority.
+    #[serde(default)]
+    pub(crate) priority: Option<u32>,
+}
+
+impl Request {
+    /// Makes the request; it stands until the entry is dropped. `None` if an operator has removed it at once.
+    pub(crate) async fn make(self, keeper: &Keeper, queue: &QueueName) -> Result<Option<Entry>> {
+        let value: Arc<[u8]> = serde_json::to_vec(&self).unwrap_or_default().into();
+        let made = Entry::make(keeper.clone(), beside(queue), Mode::Read, value).await?;
+        Ok(made.map(|(entry, _)| entry))
+    }
+
+    fn names(&self, id: &ContenderId) -> bool {
+        self.to.as_deref() == Some(id.as_str())
+    }
+}
+
+fn beside(queue: &QueueName) -> QueueName {
+    queue.beside("requests")
+}
+
+/// All requests, the oldest first, and the queue they stand in.
+async fn requests(keeper: &Keeper, queue: &QueueName) -> Result<(Vec<Request>, Snapshot)> {
+    let beside = beside(queue);
+    let seen = keeper.call(|| keeper.session.list(&beside)).await?;
+    let mut requests = Vec::new();
+    for who in &seen.queue {
+        let record = keeper.call(|| keeper.session.read(&beside, who)).await?;
+        requests.extend(record.and_then(|record| serde_json::from_slice(&record.value).ok()));
+    }
+    Ok((requests, seen))
+}
+
+/// Whether a candidate whose turn it is makes room for another one of its queue: for the one that somebody has chosen, or else for the one that is
+/// preferred most.
+pub(crate) async fn makes_room(entry: &Entry, seen: &Snapshot, priority: u32) -> Result<bool> {
+    let (requests, _) = requests(entry.keeper(), entry.queue()).await?;
+    Ok(chosen(&requests, &seen.queue, priority).is_some_and(|chosen| chosen != entry.me()))
+}
+
+fn chosen<'a>(requests: &[Request], queue: &'a [Contender], priority: u32) -> Option<&'a Contender> {
+    let here = |request: &Request| queue.iter().find(|contender| request.names(&contender.id));
+    let by_hand = requests.iter().filter(|request| request.priority.is_none()).find_map(here);
+    let preferred = || {
+        let more = requests.iter().filter(|request| request.priority > Some(priority) && here(request).is_some());
+        more.rev().max_by_key(|request| request.priority).and_then(here)
+    };
+    by_hand.or_else(preferred)
+}
+
+/// Returns once the leader of this entry is asked to resign: by hand at any time, by preference if it `may_yield`.
+pub(crate) async fn asked(
+    keeper: &Keeper,
+    queue: &QueueName,
+    token: FencingToken,
+    priority: u32,
+    may_yield: bool,
+) -> Result<()> {
+    loop {
+        let (requests, seen) = requests(keeper, queue).await?;
+        let asks = |request: &Request| match request.priority {
+            None => request.leader == Some(token),
+            Some(other) => may_yield && other > priority,
+        };
+        if requests.iter().any(asks) {
+            return Ok(());
+        }
+        keeper.wait(&beside(queue), &seen, Wake::Any).await?;
+    }
+}
+
+/// Stands by a request that the leader resigns, until it has: and until the chosen candidate leads, or has gone.
+pub(crate) async fn ask_to_resign(
+    keeper: &Keeper,
+    observer: &Observer,
+    to: Option<&ContenderId>,
+) -> Result<Option<Leader>> {
+    let (Some(leader), mut seen) = observer.look(keeper).await? else { return Ok(None) };
+    let is_here = |seen: &Snapshot| to.is_none_or(|to| seen.queue.iter().any(|contender| contender.id == *to));
+    if let Some(to) = to.filter(|_| !is_here(&seen)) {
+        return Err(no_candidate(&observer.queue, to));
+    }
+    if to == Some(&leader.id) {
+        return Ok(Some(leader)); // it leads already
+    }
+    let request = Request { leader: Some(leader.token), to: to.map(ToString::to_string), priority: None };
+    let _request = request.make(keeper, &observer.queue).await?;
+    loop {
+        let first = seen.queue.first().map(|first| &first.id);
+        let has_resigned = first != Some(&leader.id);
+        if has_resigned && (to.is_none() || first == to || !is_here(&seen)) {
+            return Ok(observer.look(keeper).await?.0);
+        }
+        keeper.wait(&observer.queue, &seen, Wake::Any).await?;
+        seen = keeper.call(|| keeper.session.list(&observer.queue)).await?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn contender(id: &str) -> Contender {
+        Contender { id: ContenderId::from_backend(id), key: id.into() }
+    }
+
+    fn request(to: &str, priority: Option<u32>) -> Request {
+        Request { leader: Some(FencingToken::new(1)), to: Some(to.to_owned()), priority }
+    }
+
+    #[test]
+    fn the_first_choice_by_hand_counts_then_the_highest_priority_then_the_oldest() {
+        let queue = ["a", "b", "c"].map(contender);
+        for (requests, mine, choice) in [
+            (vec![], 0, None),
+            (vec![request("gone", None)], 0, None),
+            (vec![request("gone", None), request("c", None), request("b", None)], 0, Some("c")),
+            (vec![request("b", Some(9)), request("c", None)], 0, Some("c")),
+            (vec![request("b", Some(2)), request("c", Some(3))], 0, Some("c")),
+            (vec![request("c", Some(3)), request("b", Some(3))], 0, Some("c")),
+            (vec![request("c", Some(3)), request("gone", Some(4))], 3, None),
+        ] {
+            let found = chosen(&requests, &queue, mine).map(|contender| contender.id.as_str());
+            assert_eq!(found, choice, "{requests:?}");
+        }
+    }
+}

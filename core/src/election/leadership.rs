@@ -1,0 +1,189 @@
+//! Being in office.
+
+use std::{
+    ops::Deref,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use super::control::{Request, asked};
+use crate::{
+    error::{ErrorKind, Result},
+    guard::{LockGuard, Tenure},
+    keeper::{Keeper, LossReason, lost},
+    queue::{Contender, ContenderId, QueueName, Version, check_value},
+    token::FencingToken,
+};
+
+/// Nobody else leads: what [`Election::campaign`](super::Election::campaign) has won.
+///
+/// What is said of [`LockGuard`] is true of it too: it derefs to [`Tenure`], for `is_held`, `lost()`, `states()` and the rest; dropping it
+/// resigns in the background.
+#[must_use = "dropping it resigns"]
+#[clippy::has_significant_drop]
+#[derive(Debug)]
+pub struct Leadership {
+    guard: LockGuard,
+    office: Office,
+}
+
+/// What can be done in office, apart from leaving it. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Office {
+    keeper: Keeper,
+    queue: QueueName,
+    me: Contender,
+    token: FencingToken,
+    priority: u32,
+    hysteresis: Duration,
+    /// Of the value, as far as we know.
+    version: Arc<Mutex<Version>>,
+    /// One update at a time, in the order of the calls.
+    updating: Arc<tokio::sync::Mutex<()>>,
+}
+
+impl Leadership {
+    pub(crate) fn new(guard: LockGuard, priority: u32, hysteresis: Duration) -> Self {
+        let entry = guard.entry();
+        let office = Office {
+            keeper: entry.keeper().clone(),
+            queue: entry.queue().clone(),
+            me: entry.me().clone(),
+            token: guard.token(),
+            priority,
+            hysteresis,
+            version: Arc::new(Mutex::new(entry.version())),
+            updating: Arc::default(),
+        };
+        Self { guard, office }
+    }
+
+    /// The number that proves our place in the order of leaders; hand it to the protected resource with every request.
+    pub fn token(&self) -> FencingToken {
+        self.guard.token()
+    }
+
+    /// Our entry in the queue, as observers see it.
+    pub fn id(&self) -> &ContenderId {
+        &self.office.me.id
+    }
+
+    /// Replaces the value that observers see, without leaving office. While the backend is away it tries on, until the leadership is lost.
+    ///
+    /// # Errors
+    /// `SessionLost` once the leadership is lost, `Config` for a value of more than 64 KiB.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the value may or may not be replaced.
+    pub async fn update(&self, value: impl AsRef<[u8]>) -> Result<()> {
+        self.office.update(value.as_ref()).await
+    }
+
+    /// Returns once somebody has asked this leader to resign ([`Election::ask_to_resign`](super::Election::ask_to_resign)), or a candidate that
+    /// is preferred has waited for long enough, and so has this leader led. Then call [`Leadership::resign`]. Needs one more watch.
+    ///
+    /// # Errors
+    /// As [`Leadership::update`].
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub async fn asked_to_resign(&self) -> Result<()> {
+        self.office.asked_to_resign().await
+    }
+
+    /// Resigns, and waits until the backend has said so. The next in line leads as soon as it has seen it.
+    ///
+    /// # Errors
+    /// As [`LockGuard::release`].
+    ///
+    /// # Cancel safety
+    /// As [`LockGuard::release`].
+    pub async fn resign(self) -> Result<()> {
+        self.guard.release().await
+    }
+
+    /// Resigns in favour of the candidate with this id, and waits until that one leads; or the next in line, if it has gone.
+    /// See [`Election::ask_to_resign`](super::Election::ask_to_resign) for how the others make room.
+    ///
+    /// # Errors
+    /// As [`LockGuard::release`].
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the resignation goes on in the background, and the next in line may lead.
+    pub async fn resign_to(self, to: &ContenderId) -> Result<()> {
+        let Self { guard, office } = self;
+        let Office { keeper, queue, token, .. } = office;
+        let request = Request { leader: Some(token), to: Some(to.to_string()), priority: None };
+        let _request = request.make(&keeper, &queue).await?;
+        guard.release().await?;
+        loop {
+            let seen = keeper.call(|| keeper.session.list(&queue)).await?;
+            let Some(first) = seen.queue.first() else { return Ok(()) };
+            if first.id == *to || !seen.queue.iter().any(|contender| contender.id == *to) {
+                return Ok(());
+            }
+            keeper.wait(&queue, &seen, crate::queue::Wake::Gone(first)).await?;
+        }
+    }
+
+    pub(crate) fn office(&self) -> &Office {
+        &self.office
+    }
+}
+
+impl Deref for Leadership {
+    type Target = Tenure;
+
+    fn deref(&self) -> &Tenure {
+        &self.guard
+    }
+}
+
+impl Office {
+    pub(crate) fn token(&self) -> FencingToken {
+        self.token
+    }
+
+    pub(crate) fn id(&self) -> &ContenderId {
+        &self.me.id
+    }
+
+    pub(crate) fn keeper(&self) -> &Keeper {
+        &self.keeper
+    }
+
+    pub(crate) async fn update(&self, value: &[u8]) -> Result<()> {
+        check_value(&self.queue, value)?;
+        let _one = self.updating.lock().await;
+        let mut version = *self.version.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let written =
+                self.keeper.call(|| self.keeper.session.write(&self.queue, &self.me.id, version, value)).await;
+            match written {
+                Ok(next) => {
+                    *self.version.lock().unwrap_or_else(PoisonError::into_inner) = next;
+                    return Ok(());
+                }
+                // An update whose future was dropped may have taken effect. Nobody else writes to our entry.
+                Err(error) if error.kind() == ErrorKind::Unexpected => {
+                    let found = self.keeper.call(|| self.keeper.session.read(&self.queue, &self.me)).await?;
+                    let gone = || lost(format_args!("the leadership of '{}'", self.queue), LossReason::Removed);
+                    let found = found.ok_or_else(gone)?.version;
+                    if std::mem::replace(&mut version, found) == found {
+                        return Err(error);
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// By hand at any time; by preference only after the hysteresis in office.
+    pub(crate) async fn asked_to_resign(&self) -> Result<()> {
+        let ask = |may_yield| asked(&self.keeper, &self.queue, self.token, self.priority, may_yield);
+        match tokio::time::timeout(self.hysteresis, ask(false)).await {
+            Ok(answer) => answer,
+            Err(_) => ask(true).await,
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Candidates that lead whenever they can.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use tenure_core::{Call, Election, Fault, FencingToken, Term};
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, sleep, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{SOON, TTL, World, candidate, soon};
+
+/// Bodies that run, counted: one at a time, each started and ended once.
+#[derive(Default)]
+struct Stage {
+    running: AtomicI32,
+    started: AtomicU32,
+    ended: AtomicU32,
+    highest: std::sync::Mutex<Option<FencingToken>>,
+}
+
+struct OnStage(Arc<Stage>);
+
+impl Drop for OnStage {
+    fn drop(&mut self) {
+        self.0.running.fetch_sub(1, Ordering::SeqCst);
+        self.0.ended.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Stage {
+    fn enter(self: &Arc<Self>, term: &Term) -> OnStage {
+        assert_eq!(self.running.fetch_add(1, Ordering::SeqCst), 0, "two bodies run");
+        self.started.fetch_add(1, Ordering::SeqCst);
+        let mut highest = self.highest.lock().expect("no panic");
+        assert!(highest.is_none_or(|highest| highest < term.token()), "tokens do not rise");
+        *highest = Some(term.token());
+        OnStage(self.clone())
+    }
+
+    fn counts(&self) -> (u32, u32) {
+        (self.started.load(Ordering::SeqCst), self.ended.load(Ordering::SeqCst))
+    }
+}
+
+/// Runs until stopped; the body takes `ending` to end.
+fn run(election: Election, stage: &Arc<Stage>, ending: Duration) -> (CancellationToken, JoinHandle<()>) {
+    let (stop, stage) = (CancellationToken::new(), stage.clone());
+    let told = stop.clone();
+    let running = tokio::spawn(async move {
+        let body = |term: Term| {
+            let on = stage.enter(&term);
+            async move {
+                term.ended().await;
+                sleep(ending).await;
+                drop(on);
+            }
+        };
+        election.run("v", told, body).await.expect("no error");
+    });
+    (stop, running)
+}
+
+async fn started(stage: &Stage, count: u32) {
+    let all = async {
+        while stage.counts().0 < count {
+            sleep(Duration::from_millis(1)).await;
+        }
+    };
+    timeout(TTL * 3, all).await.expect("the next one starts");
+}
+
+#[tokio::test(start_paused = true)]
+async fn replacing_replicas_one_by_one_starts_and_ends_each_term_once() {
+    let (world, stage) = (World::new(), Arc::<Stage>::default());
+    let mut replicas: Vec<_> = (0..3).map(|_| run(world.election(), &stage, Duration::from_millis(300))).collect();
+    for round in 0..6 {
+        started(&stage, round + 1).await;
+        sleep(SOON).await;
+        assert_eq!(stage.counts(), (round + 1, round));
+        let start = Instant::now();
+        for (stop, _) in &replicas {
+            stop.cancel();
+        }
+        let fresh: Vec<_> = (0..3).map(|_| run(world.election(), &stage, Duration::from_millis(300))).collect();
+        for (_, running) in std::mem::replace(&mut replicas, fresh) {
+            soon(running).await;
+        }
+        started(&stage, round + 2).await;
+        assert!(start.elapsed() < SOON, "{:?} without a leader", start.elapsed());
+    }
+    let (begun, ended) = stage.counts();
+    assert_eq!(begun, ended + 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_never_led_ends_nothing() {
+    let (world, stage) = (World::new(), Arc::<Stage>::default());
+    let _leads = world.election().campaign("a").await.expect("won");
+    let (stop, running) = run(world.election(), &stage, Duration::ZERO);
+    sleep(TTL).await;
+    stop.cancel();
+    soon(running).await;
+    assert_eq!(stage.counts(), (0, 0));
+    assert_eq!(world.line().await, ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_next_one_starts_after_the_old_body_has_ended() {
+    let (world, stage) = (World::new(), Arc::<Stage>::default());
+    let (stop, running) = run(world.election(), &stage, Duration::from_secs(25));
+    let (_, _) = (started(&stage, 1).await, run(world.election(), &stage, Duration::ZERO));
+    sleep(SOON).await;
+    stop.cancel();
+    sleep(Duration::from_secs(9)).await;
+    assert_eq!(stage.counts(), (1, 0), "it drains");
+    timeout(Duration::from_secs(2), running).await.expect("it is dropped after ten seconds").expect("no panic");
+    started(&stage, 2).await;
+}
+
+/// Cut off: the body is told in time to end in good order, and has ended by the deadline in any case.
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_is_cut_off_ends_before_the_next_one_starts() {
+    for (ending, paired) in [(Duration::from_millis(500), true), (Duration::from_secs(60), true)] {
+        let (world, stage) = (World::new(), Arc::<Stage>::default());
+        let (backend, election) = world.client();
+        let (_stop, _running) = run(election, &stage, ending);
+        started(&stage, 1).await;
+        let (_, _next) = run(world.election(), &stage, Duration::ZERO);
+        sleep(SOON).await;
+        backend.cut(true);
+        started(&stage, 2).await; // which asserts that the first has ended
+        assert_eq!(stage.counts() == (2, 1), paired);
+        backend.cut(false);
+        sleep(TTL * 3).await;
+        assert_eq!(stage.counts(), (2, 1), "it campaigns again, behind");
+        assert_eq!(world.line().await.len(), 2);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_lost_keep_alive_ends_no_term() {
+    let (world, stage) = (World::new(), Arc::<Stage>::default());
+    let (backend, election) = world.client();
+    let (_stop, _running) = run(election, &stage, Duration::ZERO);
+    started(&stage, 1).await;
+    for _ in 0..5 {
+        backend.inject(Call::KeepAlive, Fault::LoseRequest);
+        sleep(TTL).await;
+    }
+    assert_eq!(stage.counts(), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_not_well_neither_leads_nor_stands_in_line() {
+    let (world, stage) = (World::new(), Arc::<Stage>::default());
+    let well = Arc::new(AtomicBool::new(true));
+    let probe = {
+        let well = well.clone();
+        move || std::future::ready(well.load(Ordering::SeqCst))
+    };
+    let election = world.election().healthy_while(Duration::from_secs(1), probe).drain(Duration::from_secs(2));
+    let (_stop, _running) = run(election, &stage, Duration::ZERO);
+    started(&stage, 1).await;
+    let (_, _other) = run(world.election(), &stage, Duration::ZERO);
+    well.store(false, Ordering::SeqCst);
+    let start = Instant::now();
+    started(&stage, 2).await;
+    assert!(start.elapsed() < Duration::from_secs(6), "{:?}", start.elapsed());
+    sleep(TTL).await;
+    assert_eq!(world.line().await.len(), 1);
+    well.store(true, Ordering::SeqCst);
+    sleep(TTL).await;
+    assert_eq!(world.line().await.len(), 2, "it stands in line again");
+}
+
+/// A body that does not move any more, and a probe that never answers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn a_leader_that_is_stuck_is_out_within_the_stated_time() {
+    let world = World::new();
+    let (stuck, released) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let probe = {
+        let stuck = stuck.clone();
+        move || {
+            let stuck = stuck.clone();
+            async move {
+                if stuck.load(Ordering::SeqCst) {
+                    std::future::pending().await
+                }
+                true
+            }
+        }
+    };
+    let (period, drain) = (Duration::from_millis(200), Duration::from_millis(300));
+    let election = world.election().healthy_while(period, probe).drain(drain);
+    let running = tokio::spawn({
+        let (stuck, released) = (stuck.clone(), released.clone());
+        async move {
+            let body = |_: Term| {
+                let (stuck, released) = (stuck.clone(), released.clone());
+                async move {
+                    stuck.store(true, Ordering::SeqCst);
+                    while !released.load(Ordering::SeqCst) {
+                        std::thread::sleep(Duration::from_millis(5)); // it blocks its thread
+                    }
+                }
+            };
+            election.run("v", CancellationToken::new(), body).await
+        }
+    });
+    while !stuck.load(Ordering::SeqCst) {
+        sleep(Duration::from_millis(5)).await;
+    }
+    let start = std::time::Instant::now();
+    let limit = period * 4 + drain + Duration::from_secs(1);
+    let next = timeout(limit, world.election().campaign("b")).await;
+    released.store(true, Ordering::SeqCst);
+    running.abort();
+    let leadership = next.expect("within the stated time").expect("won");
+    assert!(leadership.is_held());
+    assert!(start.elapsed() < TTL / 2, "it was not for the deadline");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_runs_obeys_a_request_and_queues_up_again() {
+    let (world, stage) = (World::new(), Arc::<Stage>::default());
+    let (_stop, _running) = run(world.election(), &stage, Duration::from_millis(100));
+    started(&stage, 1).await;
+    let second = candidate(&world, &world.election(), "b").await;
+    let third = candidate(&world, &world.election(), "c").await;
+    let chosen = world.election().candidates().await.expect("listed").swap_remove(2);
+    let leader = timeout(SOON, world.election().ask_to_resign(Some(&chosen.id))).await.expect("soon").expect("obeyed");
+    assert_eq!(leader.expect("somebody leads").id, chosen.id);
+    sleep(SOON).await;
+    assert_eq!(world.line().await, ["c", "v", "b"]);
+    assert_eq!(stage.counts(), (1, 1));
+    drop((soon(third).await, second));
+}
