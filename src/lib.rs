@@ -36,3 +36,14 @@ pub fn drivers() -> Drivers {
 pub async fn connect(url: &str) -> Result<Coordinator> {
     drivers().connect(&url.parse()?).await
 }
+
+/// Connects to what the environment names: `TENURE_URL`, or `TENURE_BACKEND`, `TENURE_HOSTS` and so on for every key; over the profile
+/// `TENURE_PROFILE` of the file `TENURE_CONFIG`, if they are set (with the feature `toml`). No file is looked for elsewhere, and nothing
+/// is used by default: a service that was not told where to lock does not lock somewhere.
+///
+/// # Errors
+/// As [`Sources::find`] and [`Drivers::connect`].
+pub async fn connect_env() -> Result<Coordinator> {
+    let drivers = drivers();
+    drivers.connect(&Sources::new(&drivers).environment().find()?).await
+}

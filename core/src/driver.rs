@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use crate::{
     backend::Backend,
     clock::Clock,
-    config::Config,
+    config::{Config, located},
     coordinator::Coordinator,
     error::{Error, ErrorKind, Result},
     options::Options,
@@ -61,6 +61,11 @@ impl Drivers {
         self.0.iter().map(|driver| driver.scheme())
     }
 
+    /// The keys that only some of them know.
+    pub(crate) fn options(&self) -> impl Iterator<Item = &'static str> {
+        self.0.iter().flat_map(|driver| driver.options().iter().copied())
+    }
+
     /// A coordinator that is connected: its first session is open, so what is wrong with address, credentials or settings is told here.
     ///
     /// # Errors
@@ -94,17 +99,21 @@ impl Drivers {
     }
 
     fn driver(&self, config: &Config) -> Result<&dyn Driver> {
-        let refuse = |message| Err(Error::new(ErrorKind::Config, message));
+        let refuse = |key, message| {
+            let origin = config.given.get(key).map_or("", String::as_str);
+            Err(located(origin, Error::new(ErrorKind::Config, message)))
+        };
         let Some(driver) = self.0.iter().find(|driver| driver.scheme() == config.backend) else {
             let known = self.schemes().collect::<Vec<_>>().join(", ");
-            return refuse(format!("there is no backend '{}' in this program: write one of {known}", config.backend));
+            let message = format!("there is no backend '{}' in this program: write one of {known}", config.backend);
+            return refuse("backend", message);
         };
         let known = Config::KEYS.iter().filter(|key| !driver.unused().contains(key)).chain(driver.options());
         if let Some(unknown) =
-            config.options.keys().chain(&config.given).find(|key| !known.clone().any(|known| known == key))
+            config.options.keys().chain(config.given.keys()).find(|key| !known.clone().any(|known| known == key))
         {
             let known = known.copied().collect::<Vec<_>>().join(", ");
-            return refuse(format!("{} has no setting '{unknown}': write one of {known}", config.backend));
+            return refuse(unknown, format!("{} has no setting '{unknown}': write one of {known}", config.backend));
         }
         Ok(&**driver)
     }

@@ -12,7 +12,7 @@ pub use async_trait::async_trait;
 pub use crate::{
     backend::{Backend, Opened, Session, Strength},
     clock::{BootId, Clock, Moment, TestClock, TimeSource},
-    config::{Config, Secret},
+    config::{Config, Profiles, Secret, Setting, Sources},
     coordinator::Coordinator,
     driver::{Driver, Drivers},
     election::{
