@@ -4,7 +4,7 @@ use std::{ffi::OsString, num::NonZeroU32, path::PathBuf, process::ExitCode, time
 
 use clap::{Args, Parser, Subcommand, error::ErrorKind};
 
-use crate::{outcome::code, say};
+use crate::{outcome::code, say, settings::Where};
 
 /// Distributed locks and leader election, over a backend that configuration chooses.
 #[derive(Debug, Parser)]
@@ -67,14 +67,8 @@ pub(crate) struct Lock {
     #[arg(long, value_name = "FILE")]
     pub(crate) result_file: Option<PathBuf>,
 
-    /// The backend, such as sqlite:/var/lib/jobs.db?ttl=15s. All users of a host can read it here: for a password use TENURE_URL, a
-    /// configuration file, or password_file.
-    #[arg(long, conflicts_with = "config")]
-    pub(crate) url: Option<String>,
-
-    /// The configuration file.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) backend: Where,
 
     /// What to lock: 1 to 512 bytes of UTF-8.
     pub(crate) name: String,
@@ -112,11 +106,15 @@ What is not:
   than the highest it has seen. After kill -9 of tenure the lock is free when
   its ttl is over.
 
-Where the backend is looked for:
-  --url, TENURE_URL, --config, ./tenure.toml,
-  $XDG_CONFIG_HOME/tenure/tenure.toml (or ~/.config/tenure/tenure.toml); else an
-  SQLite file in the user's state folder, for the processes of one host. A
-  tenure.toml reads: url = \"sqlite:/var/lib/jobs.db?ttl=15s\"
+Where the settings come from, each key from the first that has it:
+  --url, --set; the environment: TENURE_URL, or TENURE_BACKEND, TENURE_HOSTS,
+  TENURE_NAMESPACE, TENURE_TTL and so on for every key; the file that --config
+  or TENURE_CONFIG names, else ./tenure.toml, else
+  $XDG_CONFIG_HOME/tenure/tenure.toml (or ~/.config/tenure/tenure.toml), with
+  the profile that --profile or TENURE_PROFILE names; else an SQLite file in the
+  user's state folder, for the processes of one host. Whatever names the backend
+  says the whole place: of weaker ones only ttl, connect_timeout and require
+  count then. A tenure.toml reads: url = \"sqlite:/var/lib/jobs.db?ttl=15s\"
 
 Exit codes:
   that of the command; 128+n if signal n ended it, or ended the waiting
@@ -215,7 +213,7 @@ mod tests {
         assert!(parsed(&["-n", "job", "ls"]).nonblock);
         assert!(parsed(&["job", "-n", "--", "ls"]).nonblock);
         assert!(parsed(&["job", "-n", "ls"]).nonblock);
-        assert_eq!(parsed(&["job", "--url", "etcd://h/b", "--", "ls"]).url.as_deref(), Some("etcd://h/b"));
+        assert_eq!(parsed(&["job", "--url", "etcd://h/b", "--", "ls"]).backend.url.as_deref(), Some("etcd://h/b"));
     }
 
     /// Or a slip of the pen would be run as a command, under another lock than was meant.

@@ -10,7 +10,7 @@ use crate::{
     args::Lock,
     outcome::{self, Facts, Outcome, ResultFile, code},
     run::{Finished, run},
-    say, settings,
+    say,
     signals::Signals,
 };
 
@@ -46,11 +46,11 @@ async fn connect_and_lock(lock: &Lock, facts: &mut Facts) -> Outcome {
         Ok(signals) => signals,
         Err(error) => return Outcome::failed("signals cannot be handled", &error),
     };
-    let (config, grace) =
-        match settings::find(lock).and_then(|config| grace(lock, &config).map(|grace| (config, grace))) {
-            Ok(settings) => settings,
-            Err(error) => return error.into(),
-        };
+    let (config, grace) = match lock.backend.find().and_then(|config| grace(lock, &config).map(|grace| (config, grace)))
+    {
+        Ok(settings) => settings,
+        Err(error) => return error.into(),
+    };
     facts.backend = Some(config.backend.clone());
     // Not its arguments: they may hold secrets, and the entry is for everybody to read.
     let program = lock.command.first().map(|program| program.to_string_lossy().into_owned());

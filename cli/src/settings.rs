@@ -1,79 +1,91 @@
 //! Where the configuration comes from.
 
-use std::{
-    env, fs, io,
-    path::{Path, PathBuf},
-};
+use std::{env, path::PathBuf};
 
-use tenure::{Config, Error, ErrorKind, Result};
+use clap::Args;
+use tenure::{Config, Error, ErrorKind, Result, Setting, Sources};
 
-use crate::args::Lock;
+use crate::say;
 
 const FILE: &str = "tenure.toml";
 
-/// Finds the configuration: `--url`, `TENURE_URL`, `--config`, `./tenure.toml`, the user's `tenure.toml`, or the default.
-///
-/// # Errors
-/// `Config`, naming the place where it is wrong.
-pub(crate) fn find(lock: &Lock) -> Result<Config> {
-    let config = look(lock)?;
-    if config.backend == "memory" {
-        let message =
-            "memory:// excludes nobody but this process, which has only one command to run: write sqlite:/path/to/file";
-        return Err(Error::new(ErrorKind::Config, message));
-    }
-    Ok(config)
+/// Which backend to use, and how. The same for all commands.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Where {
+    /// The backend, such as sqlite:/var/lib/jobs.db?ttl=15s. All users of a host can read it here: a password is refused.
+    #[arg(long, conflicts_with_all = ["config", "profile"])]
+    pub(crate) url: Option<String>,
+
+    /// The configuration file; else $TENURE_CONFIG, or the first of the usual ones.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// The profile in the configuration file, a table [profile.NAME]; else $TENURE_PROFILE, or none.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
+
+    /// One setting, such as ttl=30s or namespace=billing: stronger than what stands elsewhere. As often as needed.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
 }
 
-fn look(lock: &Lock) -> Result<Config> {
-    if let Some(url) = &lock.url {
-        return url.parse().map_err(|error: Error| located("--url", &error.report()));
-    }
-    match (env::var_os("TENURE_URL").filter(|url| !url.is_empty()), &lock.config) {
-        // To follow either would lock at a place where somebody does not expect it.
-        (Some(_), Some(_)) => Err(located("--config", "TENURE_URL is set as well: unset it, or leave --config out")),
-        (Some(url), None) => {
-            let url =
-                url.into_string().map_err(|_| located("TENURE_URL", "it is not UTF-8: write other bytes as %XX"))?;
-            url.parse().map_err(|error: Error| located("TENURE_URL", &error.report()))
+impl Where {
+    /// Finds the configuration: flags, then the environment, then a file; without any, the SQLite file of the user.
+    ///
+    /// # Errors
+    /// `Config`, naming the place where it is wrong.
+    pub(crate) fn find(&self) -> Result<Config> {
+        let mut sources = Sources::new(&tenure::drivers()).environment().flags(self.flags()?).fallback("sqlite:");
+        sources = sources.usual_files([Some(PathBuf::from(FILE)), user_file()].into_iter().flatten());
+        if let Some(file) = &self.config {
+            sources = sources.file("--config", file);
         }
-        (None, Some(file)) => read(file)?.ok_or_else(|| located(&file.display().to_string(), "there is no such file")),
-        (None, None) => in_usual_places(),
+        if let Some(name) = &self.profile {
+            sources = sources.profile("--profile", name);
+        }
+        for variable in sources.unknown_variables()? {
+            say(&format!("{variable} is no setting of tenure, and is ignored: see tenure lock --help"));
+        }
+        let config = sources.find()?;
+        if config.backend == "memory" {
+            let message = "memory:// excludes nobody but this process, which has only one command to run: write sqlite:/path/to/file";
+            return Err(Error::new(ErrorKind::Config, message));
+        }
+        Ok(config)
+    }
+
+    fn flags(&self) -> Result<Vec<Setting>> {
+        let mut flags = self.set.iter().map(|text| setting(text)).collect::<Result<Vec<_>>>()?;
+        if let Some(url) = &self.url {
+            if url.parse::<Config>().is_ok_and(|config| config.password.is_some()) {
+                return Err(readable("--url"));
+            }
+            flags.push(Setting::new("--url", "url", url));
+        }
+        Ok(flags)
     }
 }
 
-fn in_usual_places() -> Result<Config> {
-    for file in [Some(PathBuf::from(FILE)), user_file()].into_iter().flatten() {
-        if let Some(config) = read(&file)? {
-            return Ok(config);
-        }
+/// `--set`: no secret, and no second way to write another option. No message repeats the value: it may be one all the same.
+fn setting(text: &str) -> Result<Setting> {
+    let refuse = |message: String| Err(Error::new(ErrorKind::Config, message));
+    match text.split_once('=') {
+        Some(("password", _)) => Err(readable("--set password")),
+        Some((key @ ("url" | "profile" | "config"), _)) => refuse(format!("--set has no {key}: write --{key}")),
+        Some((key, value)) if !key.is_empty() => Ok(Setting::new("--set", key, value)),
+        _ => refuse("--set has no key and value: write it like --set ttl=30s".to_owned()),
     }
-    "sqlite:".parse()
+}
+
+fn readable(place: &str) -> Error {
+    let message = format!(
+        "{place}: all users of this host can read a password there: write password_file, or set TENURE_PASSWORD"
+    );
+    Error::new(ErrorKind::Config, message)
 }
 
 fn user_file() -> Option<PathBuf> {
     let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let folder = set("XDG_CONFIG_HOME").filter(|folder| folder.is_absolute());
     Some(folder.or_else(|| Some(set("HOME")?.join(".config")))?.join("tenure").join(FILE))
-}
-
-fn read(file: &Path) -> Result<Option<Config>> {
-    let place = file.display().to_string();
-    let text = match fs::read_to_string(file) {
-        Ok(text) => text,
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-            return Ok(None);
-        }
-        Err(error) => return Err(located(&place, &format!("it cannot be read: {error}"))),
-    };
-    // Not the whole error: it would show the line, and with it perhaps a password.
-    toml::from_str(&text).map(Some).map_err(|error: toml::de::Error| {
-        let line = error.span().map(|span| text[..span.start.min(text.len())].lines().count().max(1));
-        let place = line.map_or(place.clone(), |line| format!("{place}, line {line}"));
-        located(&place, error.message())
-    })
-}
-
-fn located(place: &str, what: &str) -> Error {
-    Error::new(ErrorKind::Config, format!("{place}: {what}"))
 }

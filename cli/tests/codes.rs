@@ -51,6 +51,7 @@ fn wrong_words_are_refused_with_64() {
         (&["lock", "-E", "256", "job", "touch", "ran"], "256"),
         (&["lock", "-w", "soon", "job", "touch", "ran"], "'soon' is no duration: write it like 5, 1.5, 10s"),
         (&["lock", "--url", "sqlite:x", "--config", "y", "job", "touch", "ran"], "cannot be used with"),
+        (&["lock", "--url", "sqlite:x", "--profile", "y", "job", "touch", "ran"], "cannot be used with"),
         (&["lock", "--odd", "job", "touch", "ran"], "--odd"),
     ] {
         let output = room.run(words);
@@ -85,7 +86,15 @@ fn configurations_that_cannot_work_are_refused_with_78() {
         "no database, but long enough to be looked at: ----------------------------------------------------",
     );
     for (words, says) in [
-        (&["--url", "oracle://u:hunter2@h/x"][..], "there is no backend 'oracle'"),
+        (&["--url", "oracle://u@h/x"][..], "there is no backend 'oracle'"),
+        (&["--url", "oracle://u:hunter2@h/x"], "--url: all users of this host can read a password there"),
+        (&["--url", "sqlite:x?user=u&password=hunter2"], "set TENURE_PASSWORD"),
+        (&["--set", "password=hunter2"], "set TENURE_PASSWORD"),
+        (&["--set", "password:hunter2"], "write it like --set ttl=30s"),
+        (&["--set", "=hunter2"], "write it like --set ttl=30s"),
+        (&["--set", "url=sqlite:hunter2"], "--set has no url: write --url"),
+        (&["--set", "ttl=5s", "--set", "ttl=6s"], "--set: 'ttl' is written twice"),
+        (&["--url", "sqlite:x?ttl=3s", "--set", "ttl=6s"], "'ttl' is written in --url as well"),
         (&["--url", "sqlite:x?colour=red"], "colour"),
         (&["--url", "sqlite:x?ttl=0s"], "ttl"),
         (&["--url", "sqlite:x?require=consensus"], "require = consensus"),

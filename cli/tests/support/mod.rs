@@ -2,7 +2,7 @@
 #![allow(dead_code, unreachable_pub, reason = "every test program uses a part of it")]
 
 use std::{
-    fs,
+    env, fs,
     path::PathBuf,
     process::{Child, Command, ExitStatus, Output, Stdio},
     thread,
@@ -68,9 +68,11 @@ impl Room {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tenure"));
         command.args(words).current_dir(self.dir.path()).stdin(Stdio::null());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        for (name, _) in env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("TENURE_")) {
+            command.env_remove(name);
+        }
         command.env("TENURE_URL", self.url()).env("HOME", self.dir.path());
         command.env_remove("XDG_CONFIG_HOME").env_remove("XDG_STATE_HOME");
-        command.env_remove("TENURE_NAME").env_remove("TENURE_TOKEN");
         command
     }
 
