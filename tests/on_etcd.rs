@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use tenure_conformance::server::{etcd::Etcd, until};
+use tenure_conformance::server::{
+    etcd::{Etcd, Release},
+    until,
+};
 use tenure_core::{Backend, Clock, Config, Coordinator, Opened, Result};
 use tenure_etcd::EtcdBackend;
 
@@ -47,4 +50,25 @@ pub fn entries(etcd: &Etcd, name: &str) -> Vec<String> {
 pub async fn until_queued(etcd: &Etcd, name: &str, count: usize) {
     let queued = until(Duration::from_secs(15), || std::future::ready(entries(etcd, name).len() == count)).await;
     assert!(queued, "there are never {count} in {name}: {:?}", entries(etcd, name));
+}
+
+/// Replaces the data of the one server, of release 3.5, by that of the file.
+///
+/// # Panics
+/// If it does not work.
+pub fn restore(etcd: &mut Etcd, file: &str) {
+    let data = etcd.folder().join("n0");
+    etcd.nodes[0].process.kill();
+    std::fs::remove_dir_all(&data).expect("removed");
+    let restored = std::process::Command::new(Release::V3_5.program("etcdutl"))
+        .args(["snapshot", "restore", file, "--name=n0", "--data-dir"])
+        .arg(&data)
+        .args([
+            format!("--initial-cluster=n0={}", etcd.nodes[0].peer),
+            format!("--initial-advertise-peer-urls={}", etcd.nodes[0].peer),
+        ])
+        .output()
+        .expect("it runs");
+    assert!(restored.status.success(), "{}", String::from_utf8_lossy(&restored.stderr));
+    etcd.nodes[0].process.restart().expect("it starts");
 }

@@ -19,6 +19,9 @@ use tokio::{
 };
 
 pub mod etcd;
+mod place;
+
+pub use self::place::Place;
 
 /// A port of this machine that nobody listens on: below those that outgoing connections take, so that it stays free over a restart.
 pub fn free_port() -> u16 {

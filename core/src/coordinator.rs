@@ -333,7 +333,9 @@ impl Shared {
         let advice = if stored > wanted {
             format!("write token_base = {stored}, as all who use it do")
         } else {
-            "it can be raised only while nobody else uses the namespace: stop the others first".to_owned()
+            format!(
+                "it can be raised only while nobody else uses the namespace: stop the others first, or write {stored}"
+            )
         };
         Err(Error::new(ErrorKind::Config, format!("token_base = {wanted}, but this namespace has {stored}: {advice}")))
     }

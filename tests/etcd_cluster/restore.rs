@@ -7,26 +7,8 @@ use tenure_conformance::{
     server::etcd::{Etcd, Release, Setup},
 };
 use tenure_core::{ContenderId, ErrorKind, FencingToken, LossReason, Mode};
-use tenure_tests::on_etcd::{connect, coordinator, session};
+use tenure_tests::on_etcd::{connect, coordinator, restore, session};
 use tokio::time::timeout;
-
-/// Replaces the data of the one server by that of the file.
-fn restore(etcd: &mut Etcd, program: &str, file: &str) {
-    let data = etcd.folder().join("n0");
-    etcd.nodes[0].process.kill();
-    std::fs::remove_dir_all(&data).expect("removed");
-    let restored = std::process::Command::new(Release::V3_5.program(program))
-        .args(["snapshot", "restore", file, "--name=n0", "--data-dir"])
-        .arg(&data)
-        .args([
-            format!("--initial-cluster=n0={}", etcd.nodes[0].peer),
-            format!("--initial-advertise-peer-urls={}", etcd.nodes[0].peer),
-        ])
-        .output()
-        .expect("it runs");
-    assert!(restored.status.success(), "{}", String::from_utf8_lossy(&restored.stderr));
-    etcd.nodes[0].process.restart().expect("it starts");
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restore_is_told_within_a_keep_alive_and_answered_by_a_token_base() {
@@ -44,7 +26,7 @@ async fn a_restore_is_told_within_a_keep_alive_and_answered_by_a_token_base() {
         guard.release().await.expect("released");
     }
     bare.list(&queue("x")).await.expect("listed"); // it has seen the newest revision too
-    restore(&mut etcd, "etcdutl", &file);
+    restore(&mut etcd, &file);
     assert!(etcd.serves(Duration::from_secs(10)).await);
     let back = Instant::now();
     let told = timeout(ttl / 3 + Duration::from_secs(1), guard.lost()).await.expect("told within a keep-alive");
