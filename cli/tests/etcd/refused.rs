@@ -1,16 +1,12 @@
-//! What cannot work is told in one sentence, in time, with the code for it.
+//! Credentials and certificates that cannot work are told in one sentence, in time, with the code for it.
 
 use std::{
-    net::TcpListener,
     path::Path,
     time::{Duration, Instant},
 };
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, date_time_ymd};
-use tenure_conformance::server::{
-    etcd::{Etcd, Release, Setup},
-    free_port,
-};
+use tenure_conformance::server::etcd::{Etcd, Release, Setup};
 
 use super::{room, start};
 use crate::support::{Room, assert_one_line, text};
@@ -95,15 +91,4 @@ async fn certificates_that_cannot_be_trusted() {
     refused(&good.hosts(), "", UNAVAILABLE, "write etcds://");
     let room = room(&good.hosts(), &ca("ours.pem"));
     assert_eq!(room.run(&["lock", "job", "true"]).status.code(), Some(0), "or the others show nothing");
-}
-
-#[test]
-fn nobody_answers_and_nobody_is_there() {
-    let silent = TcpListener::bind("127.0.0.1:0").expect("a port"); // the kernel accepts, and that is all
-    let silent = silent.local_addr().expect("an address").to_string();
-    let nobody = format!("127.0.0.1:{}", free_port());
-    for hosts in [&silent, &nobody, &format!("{nobody},{silent}")] {
-        refused(hosts, "", UNAVAILABLE, "etcd at 127.0.0.1:");
-        refused(hosts, "user=root&password=hunter2", UNAVAILABLE, "etcd at 127.0.0.1:");
-    }
 }
