@@ -79,8 +79,18 @@ pub struct Config {
     pub key: Option<PathBuf>,
     /// What only this backend knows.
     pub options: BTreeMap<String, String>,
-    /// Which keys were written, and where: nothing if there is nothing to tell.
-    pub(crate) given: BTreeMap<String, String>,
+    /// Which keys were written, and where.
+    pub(crate) given: BTreeMap<String, Origin>,
+}
+
+/// Where something is written, for messages; empty if there is nothing to tell. It makes no difference between configurations.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Origin(pub(crate) String);
+
+impl PartialEq for Origin {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 impl Config {
@@ -153,7 +163,7 @@ impl Config {
                 self.options.insert(other.to_owned(), text.to_owned());
             }
         }
-        self.given.insert(key.to_owned(), String::new());
+        self.given.insert(key.to_owned(), Origin::default());
         Ok(())
     }
 }

@@ -100,7 +100,7 @@ impl Drivers {
 
     fn driver(&self, config: &Config) -> Result<&dyn Driver> {
         let refuse = |key, message| {
-            let origin = config.given.get(key).map_or("", String::as_str);
+            let origin = config.given.get(key).map_or("", |origin| origin.0.as_str());
             Err(located(origin, Error::new(ErrorKind::Config, message)))
         };
         let Some(driver) = self.0.iter().find(|driver| driver.scheme() == config.backend) else {

@@ -76,18 +76,20 @@ fn alike(key: &str, written: &str) -> bool {
     distance(&key, &written) <= if key.len() < 6 { 1 } else { 2 }
 }
 
-/// How many letters have to be changed, added or left out.
+/// How many letters have to be changed, added, left out, or swapped with the next one.
 fn distance(one: &[u8], other: &[u8]) -> usize {
-    let mut row: Vec<usize> = (0..=other.len()).collect();
+    let mut rows = vec![(0..=other.len()).collect::<Vec<_>>()];
     for (at, letter) in one.iter().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], at + 1);
+        let mut row = vec![at + 1];
         for (column, theirs) in other.iter().enumerate() {
-            let changed = diagonal + usize::from(letter != theirs);
-            diagonal = row[column + 1];
-            row[column + 1] = changed.min(diagonal + 1).min(row[column] + 1);
+            let changed = rows[at][column] + usize::from(letter != theirs);
+            let swapped = at > 0 && column > 0 && one[at - 1] == *theirs && other[column - 1] == *letter;
+            let swapped = if swapped { rows[at - 1][column - 1] + 1 } else { usize::MAX };
+            row.push(changed.min(swapped).min(rows[at][column + 1] + 1).min(row[column] + 1));
         }
+        rows.push(row);
     }
-    row[other.len()]
+    rows[one.len()][other.len()]
 }
 
 #[cfg(test)]
@@ -129,6 +131,7 @@ mod tests {
             ("TENURE_TOKENBASE", "TENURE_TOKEN_BASE"),
             ("TENURE_ttl", "TENURE_TTL"),
             ("TENURE_URLS", "TENURE_URL"),
+            ("TENURE_ULR", "TENURE_URL"),
             ("TENURE_PROFIL", "TENURE_PROFILE"),
         ] {
             let error = read(&[(written, "x")]).expect_err(written).to_string();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Config, Secret, Setting, located, refusal, url};
+use super::{Config, Origin, Secret, Setting, located, refusal, url};
 use crate::error::Result;
 
 /// What does not depend on the place: a source that names another backend does not take these away. `require` above all, or the wish for
@@ -75,7 +75,7 @@ impl Layer {
         let mut config = Config::new("");
         for (key, Said { text, origin }) in &self.0 {
             config.set(key, text.expose()).map_err(|error| located(origin, error))?;
-            config.given.insert(key.clone(), origin.clone());
+            config.given.insert(key.clone(), Origin(origin.clone()));
         }
         Ok(config)
     }

@@ -47,9 +47,7 @@ impl<'de> Deserialize<'de> for Config {
             let message = "there is no 'backend': write backend = \"sqlite\", or url = \"sqlite:/path\"";
             return Err(D::Error::custom(refusal(message)));
         }
-        let mut config = layer.config().map_err(D::Error::custom)?;
-        config.given.values_mut().for_each(String::clear);
-        Ok(config)
+        layer.config().map_err(D::Error::custom)
     }
 }
 
