@@ -3,14 +3,23 @@
 #![expect(clippy::print_stdout, reason = "the table of outcomes is to be seen beside the result of the test")]
 
 mod body;
+mod environment;
 mod moving;
 
 use body::{Outcomes, body};
 use tenure_conformance::server::Place;
 use tenure_core::{ErrorKind, Strength};
+use tokio::sync::{Mutex, MutexGuard};
+
+/// Servers of several tests beside each other would take each other's processor time.
+async fn alone() -> MutexGuard<'static, ()> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
+    ONE_AT_A_TIME.lock().await
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_body_comes_out_the_same_on_every_backend() {
+    let _alone = alone().await;
     let mut all = Vec::new();
     for place in Place::all().await {
         let outcomes = body(&place.url("namespace=switch&ttl=10s")).await;
@@ -39,6 +48,7 @@ fn print_table(all: &[(&str, Strength, Outcomes)]) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_weaker_backend_than_required_is_refused() {
+    let _alone = alone().await;
     let all = [Strength::Process, Strength::Host, Strength::SingleServer, Strength::Consensus];
     for place in Place::all().await {
         let mut line = Vec::new();

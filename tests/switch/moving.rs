@@ -45,6 +45,7 @@ async fn others_are_refused(url: &str, base: u64) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn from_every_backend_to_the_next_and_around_again() {
+    let _alone = crate::alone().await;
     let (places, gate) = (Place::shared().await, TokenGate::new());
     let mut base = 1000; // so that the first one has something to be refused for
     let mut stale = FencingToken::new(0);
@@ -67,6 +68,7 @@ async fn from_every_backend_to_the_next_and_around_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn through_a_restore_and_on_to_another_backend_and_back() {
+    let _alone = crate::alone().await;
     let (mut etcd, gate) = (Setup::single(Release::V3_5).start().await, TokenGate::new());
     let url = format!("etcd://{}/moving?ttl={}s", etcd.hosts(), TTL.as_secs());
     let users = connect(&url, 1000).await.expect("connected");

@@ -21,6 +21,7 @@ fn script(from: &str, to: &Place) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_commands_on_the_page_move_a_resource() {
+    let _alone = crate::alone().await;
     let places = Place::shared().await;
     let mut before = 0; // the base of the old place, which came from the one before it
     for pair in places.windows(2) {

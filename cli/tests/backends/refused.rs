@@ -41,6 +41,7 @@ fn refused(url: &str, variables: &[(&str, &str)], code: i32, says: &str) {
 /// What can be written wrong wherever it is; most of it is refused before anybody is asked.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn wrong_words() {
+    let _alone = crate::alone().await;
     for place in Place::shared().await {
         let url = |settings: &str| place.url(settings);
         let scheme = url("").split(':').next().unwrap_or_default().to_owned();
@@ -110,6 +111,7 @@ async fn guarded() -> Vec<(String, Box<dyn Any>)> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wrong_password() {
+    let _alone = crate::alone().await;
     for (url, _servers) in guarded().await {
         refused(&url, &[("TENURE_USER", "root"), ("TENURE_PASSWORD", "swordfish")], CONFIG, "user and password");
         refused(&url, &[("TENURE_USER", "root")], CONFIG, "write password_file");
