@@ -339,7 +339,7 @@ async fn give_back(session: &dyn Session, ttl: Duration) {
             pause.after(&error).await;
         }
     };
-    let _ = timeout(ttl, closing).await;
+    let _ = timeout(20 * ttl, closing).await; // outages are longer than a ttl
 }
 
 /// Leaves once and for all: a shared session must not keep an entry that nobody wants.
