@@ -22,6 +22,7 @@ pub mod etcd;
 mod place;
 
 pub use self::place::Place;
+pub mod zookeeper;
 
 /// A port of this machine that nobody listens on: below those that outgoing connections take, so that it stays free over a restart.
 pub fn free_port() -> u16 {
