@@ -1,10 +1,11 @@
-//! `docker-compose.yml` against the servers that the tests start themselves: the same flags, but for the differences listed here. No container
-//! is started.
+//! The servers of etcd.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::path::Path;
 
 use serde_json::Value;
 use tenure_conformance::server::etcd::{Release, Setup};
+
+use super::{Settings, compare, definitions, file, health, list, text};
 
 /// Flags that both have, with values of their own.
 const OTHER_VALUE: [&str; 6] = [
@@ -26,49 +27,28 @@ const ONLY_IN_TESTS: [&str; 2] = [
     "unsafe-no-fsync",
 ];
 
-type Flags = BTreeMap<String, String>;
-
-/// An etcd server of the file.
+/// A server of the file.
 struct Service {
     host: String,
     definition: Value,
-    flags: Flags,
+    flags: Settings,
 }
 
-impl Service {
-    fn new(host: &str, definition: &Value) -> Self {
+fn services() -> Vec<Service> {
+    let of = |(host, definition): (String, Value)| {
         let environment = definition["environment"].as_object().expect("a mapping");
         let flags = environment.iter().map(|(variable, value)| {
             let flag = variable.strip_prefix("ETCD_").expect("etcd reads no other variable");
             (flag.to_lowercase().replace('_', "-"), text(value))
         });
-        Self { host: host.to_owned(), definition: definition.clone(), flags: flags.collect() }
-    }
-
-    fn list(&self, key: &str) -> Vec<String> {
-        self.definition[key].as_array().expect("a list").iter().map(text).collect()
-    }
+        Service { host, flags: flags.collect(), definition }
+    };
+    let services: Vec<_> = definitions("/etcd:").into_iter().map(of).collect();
+    assert_eq!(services.len(), 3);
+    services
 }
 
-fn text(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
-}
-
-fn file() -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docker-compose.yml");
-    fs::read_to_string(path).expect("it is there")
-}
-
-fn services() -> Vec<Service> {
-    let file: Value = serde_saphyr::from_str(&file()).expect("YAML");
-    let all = file["services"].as_object().expect("services");
-    let etcd = all.iter().filter(|(_, definition)| text(&definition["image"]).contains("/etcd:"));
-    let etcd: Vec<_> = etcd.map(|(host, definition)| Service::new(host, definition)).collect();
-    assert_eq!(etcd.len(), 3);
-    etcd
-}
-
-fn flags_in_tests(at: usize) -> Flags {
+fn flags_in_tests(at: usize) -> Settings {
     let flags = Setup::cluster(Release::Packaged).flags(Path::new("/folder"), at, [1, 2, 3], "members");
     let flags = flags.iter().map(|flag| {
         let flag = flag.strip_prefix("--").expect("a flag");
@@ -80,17 +60,8 @@ fn flags_in_tests(at: usize) -> Flags {
 
 #[test]
 fn etcd_has_the_flags_that_the_tests_use() {
-    for (at, Service { host, mut flags, .. }) in services().into_iter().enumerate() {
-        let mut expected = flags_in_tests(at);
-        for flag in ONLY_IN_TESTS {
-            assert!(expected.remove(flag).is_some(), "{flag} is listed as one that only the tests set: they do not");
-        }
-        for flag in OTHER_VALUE {
-            let (here, in_tests) = (flags.remove(flag), expected.remove(flag));
-            assert!(here.is_some() && in_tests.is_some(), "{flag}: {host} has {here:?}, the tests {in_tests:?}");
-            assert_ne!(here, in_tests, "{flag} is listed as different, but is not");
-        }
-        assert_eq!(flags, expected, "{host} (left) is not as the tests start it (right)");
+    for (at, Service { host, flags, .. }) in services().into_iter().enumerate() {
+        compare(&host, flags, flags_in_tests(at), &ONLY_IN_TESTS, &OTHER_VALUE);
     }
 }
 
@@ -101,15 +72,15 @@ fn etcd_is_one_cluster_that_this_machine_alone_reaches() {
     let members = members.collect::<Vec<_>>().join(",");
     let mut addresses = Vec::new();
     for service in &services {
-        let Service { host, flags, .. } = service;
+        let Service { host, flags, definition } = service;
         assert_eq!(flags["initial-cluster"], members, "{host}");
         assert_eq!(flags["initial-advertise-peer-urls"], format!("http://{host}:2380"));
         assert_eq!(flags["listen-peer-urls"], "http://0.0.0.0:2380", "{host}");
         assert_eq!(flags["listen-client-urls"], "http://0.0.0.0:2379", "{host}");
         let address = flags["advertise-client-urls"].strip_prefix("http://").expect("no TLS");
         assert!(address.starts_with("127.0.0.1:"), "{host}: {address}");
-        assert_eq!(service.list("ports"), [format!("{address}:2379")], "{host}");
-        assert_eq!(service.list("volumes"), [format!("{host}:{}", flags["data-dir"])]);
+        assert_eq!(list(&definition["ports"]), [format!("{address}:2379")], "{host}");
+        assert_eq!(list(&definition["volumes"]), [format!("{host}:{}", flags["data-dir"])]);
         addresses.push(address);
     }
     let url = format!("'etcd://{}/", addresses.join(","));
@@ -122,10 +93,6 @@ fn etcd_is_pinned_to_a_release_that_keeps_renewed_leases() {
         let image = text(&definition["image"]);
         let patch = image.rsplit_once(":v3.5.").and_then(|(_, patch)| patch.parse::<u32>().ok());
         assert!(patch.is_some_and(|patch| patch >= 13), "{host}: {image}, but docs/backends.md says 3.5.13 at least");
-        let health = &definition["healthcheck"];
-        assert_eq!(text(&health["test"][1]), "etcdctl", "{host}");
-        for key in ["interval", "timeout", "retries", "start_period"] {
-            assert!(!health[key].is_null(), "{host}: no {key}");
-        }
+        assert_eq!(health(&definition)[1], "etcdctl", "{host}");
     }
 }
