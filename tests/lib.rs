@@ -4,3 +4,8 @@ pub mod ledger;
 pub mod mount;
 pub mod on_etcd;
 pub mod on_sqlite;
+
+/// How often something is repeated: `TENURE_ROUNDS` times, or so many times by default.
+pub fn rounds(default: usize) -> usize {
+    std::env::var("TENURE_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}

@@ -9,10 +9,7 @@ use tenure_conformance::server::{
 use tenure_core::{Backend, Clock, Config, Coordinator, Opened, Result};
 use tenure_etcd::EtcdBackend;
 
-/// How often something is repeated: `TENURE_ROUNDS` times, or so many times by default.
-pub fn rounds(default: usize) -> usize {
-    std::env::var("TENURE_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
+pub use crate::rounds;
 
 /// The configuration for these hosts, in the namespace `n`.
 pub fn config(hosts: &str, settings: &str) -> Config {
