@@ -26,6 +26,8 @@ pub fn drivers() -> Drivers {
     let drivers = drivers.with(tenure_etcd::EtcdDriver::PLAIN).with(tenure_etcd::EtcdDriver::TLS);
     #[cfg(feature = "sqlite")]
     let drivers = drivers.with(tenure_sqlite::SqliteDriver);
+    #[cfg(feature = "zk")]
+    let drivers = drivers.with(tenure_zk::ZkDriver::PLAIN).with(tenure_zk::ZkDriver::TLS);
     drivers
 }
 

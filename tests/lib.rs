@@ -4,6 +4,7 @@ pub mod ledger;
 pub mod mount;
 pub mod on_etcd;
 pub mod on_sqlite;
+pub mod on_zk;
 
 /// How often something is repeated: `TENURE_ROUNDS` times, or so many times by default.
 pub fn rounds(default: usize) -> usize {

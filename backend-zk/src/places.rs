@@ -1,0 +1,78 @@
+//! What a session knows of its own entries: which node is the one with this id, and which requests to make one may still take effect although
+//! their answer was never seen.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use tenure_core::{Clock, ContenderId, Moment};
+
+/// All entries that were entered, and not left yet.
+#[derive(Debug, Default)]
+pub(crate) struct Places {
+    known: Mutex<HashMap<ContenderId, Arc<tokio::sync::Mutex<Place>>>>,
+    strays: Mutex<Vec<Stray>>,
+}
+
+/// One of them. Locked while something is done to it, so that two calls about one id do not make two nodes.
+#[derive(Debug, Default)]
+pub(crate) struct Place {
+    /// The node's path.
+    pub(crate) path: Option<String>,
+    /// How many requests to make one are without an answer. What is not answered stays so, whatever follows.
+    pub(crate) unanswered: u32,
+}
+
+/// An entry that was left while a request to make it was without an answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Stray {
+    pub(crate) queue: String,
+    pub(crate) id: ContenderId,
+    until: Moment,
+}
+
+impl Places {
+    pub(crate) fn of(&self, id: &ContenderId) -> Arc<tokio::sync::Mutex<Place>> {
+        open(&self.known).entry(id.clone()).or_default().clone()
+    }
+
+    /// It was left.
+    pub(crate) fn forget(&self, id: &ContenderId) {
+        open(&self.known).remove(id);
+    }
+
+    /// It was left, but is looked for until then.
+    pub(crate) fn suspect(&self, queue: &str, id: &ContenderId, until: Moment) {
+        open(&self.strays).push(Stray { queue: queue.to_owned(), id: id.clone(), until });
+    }
+
+    /// What is to be looked for.
+    pub(crate) fn strays(&self, clock: &Clock) -> Vec<Stray> {
+        let mut strays = open(&self.strays);
+        strays.retain(|stray| !clock.has_passed(stray.until));
+        strays.clone()
+    }
+}
+
+fn open<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+    lock.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tenure_core::{Mode, TestClock};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn strays_are_looked_for_as_long_as_they_may_come() {
+        let (places, clock, id) = (Places::default(), TestClock::new(), ContenderId::random(Mode::Write));
+        places.suspect("/q", &id, clock.clock().now() + Duration::from_secs(3));
+        assert_eq!(places.strays(&clock.clock())[0].id, id);
+        clock.suspend(Duration::from_secs(4));
+        assert!(places.strays(&clock.clock()).is_empty());
+    }
+}

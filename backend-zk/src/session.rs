@@ -1,0 +1,362 @@
+//! A session: ZooKeeper's own, a node that stands for it, and the nodes of its entries. It is on one server at a time, and taken to another
+//! one when that does not serve.
+
+use std::{
+    fmt,
+    future::Future,
+    sync::{Arc, OnceLock, Weak},
+    time::Duration,
+};
+
+use tenure_core::{
+    Clock, Contender, ContenderId, Entered, Error, Moment, QueueName, Record, Result, Session, Snapshot, Version, Wake,
+    async_trait,
+};
+use tokio::{
+    sync::Mutex,
+    time::{Instant, timeout},
+};
+
+use crate::{
+    entries,
+    error::{Failure, Fault, Refusal, lost, settled},
+    hosts::{Hosts, check_grant},
+    keys::Keys,
+    lease::Lease,
+    link::{Identity, Kind, Link},
+    places::Places,
+    sightings::Sightings,
+    token_base, watch,
+};
+
+/// A failure to reach any server is everybody's for so long: a hundred who wait need not find out one after the other.
+const SHARED_FAILURE: Duration = Duration::from_millis(50);
+
+/// Why a session is over that was closed.
+const CLOSED: &str = "the session is over: it was closed";
+
+/// An open session, as its user has it.
+pub(crate) struct ZkSession(pub(crate) Arc<Shared>);
+
+/// An open session.
+pub(crate) struct Shared {
+    pub(crate) keys: Keys,
+    pub(crate) clock: Clock,
+    /// The number that ZooKeeper gave it, which its nodes have as their owner.
+    pub(crate) id: i64,
+    /// The node that stands for the session.
+    pub(crate) marker: String,
+    pub(crate) places: Places,
+    pub(crate) sightings: Sightings,
+    hosts: Arc<Hosts>,
+    identity: Identity,
+    /// For how long the servers keep it without a word.
+    timeout: Duration,
+    lease: Lease,
+    slot: Mutex<Slot>,
+    /// One keep-alive at a time.
+    beating: Mutex<()>,
+    over: OnceLock<String>,
+}
+
+/// The present link, and why there is none.
+#[derive(Default)]
+struct Slot {
+    link: Option<Arc<Link>>,
+    failed: Option<(Instant, Failure)>,
+}
+
+impl Shared {
+    /// Makes the node that stands for the session of this link, whose opening was sent then.
+    pub(crate) async fn begin(
+        hosts: &Arc<Hosts>,
+        keys: &Keys,
+        clock: &Clock,
+        link: Link,
+        opening: Moment,
+    ) -> Result<Arc<Self>, Failure> {
+        let (sessions, id) = (keys.sessions(), link.session());
+        let marker = format!("{sessions}/{id:016x}");
+        let failed = |fault| Failure::of(fault, &link.host, &sessions);
+        let register = || async {
+            let sent = clock.now();
+            link.register(&marker, &sessions, env!("CARGO_PKG_VERSION").as_bytes()).await.map(|()| sent)
+        };
+        let sent = match register().await {
+            Err(Fault::Refused(Refusal::NoNode)) => {
+                entries::make(&link, &sessions, Kind::Persistent).await.map_err(failed)?;
+                register().await.map_err(failed)?
+            }
+            sent => sent.map_err(failed)?,
+        };
+        let lease = Lease::new(link.granted, opening);
+        lease.renewed(sent, clock.now());
+        let shared = Arc::new(Self {
+            keys: keys.clone(),
+            clock: clock.clone(),
+            id,
+            marker,
+            places: Places::default(),
+            sightings: Sightings::default(),
+            hosts: hosts.clone(),
+            identity: link.identity.clone(),
+            timeout: link.granted,
+            lease,
+            slot: Mutex::new(Slot { link: Some(Arc::new(link)), failed: None }),
+            beating: Mutex::new(()),
+            over: OnceLock::new(),
+        });
+        tokio::spawn(end_in_time(Arc::downgrade(&shared)));
+        Ok(shared)
+    }
+
+    pub(crate) fn deadline(&self) -> Moment {
+        self.lease.deadline()
+    }
+
+    pub(crate) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// The time limit of a call: less than what is waited for it, so that a server that is silent is left for another one.
+    pub(crate) fn limit(&self) -> Duration {
+        (self.timeout / 6).min(Duration::from_secs(5))
+    }
+
+    /// Asks the present server, once. What is no definite answer is `Unavailable`, and ambiguous; the next call goes to another server.
+    pub(crate) async fn attempt<T, F>(&self, act: impl FnOnce(Arc<Link>) -> F) -> Result<Result<T, Refusal>>
+    where
+        F: Future<Output = Result<T, Fault>>,
+    {
+        self.check()?;
+        let mut used = None;
+        let work = async {
+            let link = used.insert(self.link().await?).clone();
+            Ok(settled(act(link).await))
+        };
+        let (worked, limit) = (timeout(self.limit(), work).await, self.limit());
+        let failure = match (worked, &used) {
+            (Ok(Ok(Ok(answer))), _) => return Ok(answer),
+            (Ok(Ok(Err(Fault::Expired))), _) => return Err(self.end("the session is over: ZooKeeper has ended it")),
+            (Ok(Ok(Err(Fault::NoLogin))), _) => {
+                return Err(self.end("the session is over: ZooKeeper refuses user and password"));
+            }
+            (Ok(Ok(Err(fault))), Some(link)) => Failure::of(fault, &link.host, &self.marker),
+            (Ok(Err(failure)), _) => failure,
+            (_, Some(link)) => Failure::silent(&link.host, limit),
+            (_, None) => Failure::silent(&self.hosts.names(), limit),
+        };
+        if let Some(link) = used {
+            tracing::debug!(server = link.host, ?failure, "leaving the server");
+            link.kill();
+            self.hosts.turn_from(&link.host);
+        }
+        self.check()?; // it may have ended meanwhile
+        Err(failure.in_session())
+    }
+
+    /// Whether the session is still to be used.
+    ///
+    /// # Errors
+    /// `SessionLost`, with the reason, once it is not.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.over.get().map_or(Ok(()), |why| Err(lost(why)))
+    }
+
+    /// The session is over for this reason, or for the one before it.
+    pub(crate) fn end(&self, why: &str) -> Error {
+        lost(self.over.get_or_init(|| why.to_owned()))
+    }
+
+    /// The present link, or a new one.
+    async fn link(&self) -> Result<Arc<Link>, Failure> {
+        let mut slot = self.slot.lock().await;
+        if let Some(link) = slot.link.as_ref().filter(|link| link.is_alive()) {
+            return Ok(link.clone());
+        }
+        if let Some((_, failure)) = slot.failed.as_ref().filter(|(when, _)| when.elapsed() < SHARED_FAILURE) {
+            return Err(failure.clone());
+        }
+        slot.link = None;
+        let link = self.take_up().await;
+        slot.failed = link.as_ref().err().map(|failure| (Instant::now(), failure.clone()));
+        let link = Arc::new(link?);
+        slot.link = Some(link.clone());
+        Ok(link)
+    }
+
+    /// Takes the session to a server that grants it as much as the one before. What it does first is a write that a majority confirms. So
+    /// whatever is read from this server afterwards is no older than what was read from the one before (contract clause 4), and the leader
+    /// refuses from now on what the one before still has of us (clause 6: see `entries`).
+    async fn take_up(&self) -> Result<Link, Failure> {
+        let (wanted, limit) = (self.timeout, self.limit());
+        let at = self.hosts.find(wanted, limit).await?;
+        let link = match self.hosts.connect(at, wanted, Some(&self.identity), limit).await {
+            Ok(link) => link,
+            Err(failure) => {
+                if failure.kind == tenure_core::ErrorKind::SessionLost {
+                    self.end("the session is over: ZooKeeper has ended it");
+                }
+                return Err(failure);
+            }
+        };
+        if link.session() != self.id {
+            self.end("the session is over: the server gave us another one");
+        } else if let Err(failure) = check_grant(&link.host, link.granted, wanted) {
+            // It granted more when it was asked. The session is shorter now than was promised, so it is given up at once.
+            self.end(&format!("the session is over: {}", failure.into_error()));
+            let _ = timeout(limit, link.close()).await;
+        }
+        if self.over.get().is_some() {
+            return Err(Failure::expired());
+        }
+        let sent = self.clock.now();
+        match timeout(limit, link.check(&self.marker)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(Fault::Refused(Refusal::NoNode))) => {
+                self.end_unmarked();
+                return Err(Failure::expired());
+            }
+            Ok(Err(fault)) => {
+                self.hosts.turn_from(&link.host);
+                return Err(Failure::of(fault, &link.host, &self.marker));
+            }
+            Err(_) => {
+                self.hosts.turn_from(&link.host);
+                return Err(Failure::silent(&link.host, limit));
+            }
+        }
+        self.lease.renewed(sent, self.clock.now());
+        tracing::debug!(server = link.host, "the session goes on");
+        Ok(link)
+    }
+
+    fn end_unmarked(&self) -> Error {
+        self.end("the session is over: the node that stands for it has gone, so it has expired or was removed")
+    }
+
+    /// One keep-alive, as early as it proves anything.
+    async fn renew(&self) -> Result<Moment> {
+        let _alone = self.beating.lock().await;
+        self.check()?;
+        if let Some(due) = self.lease.due() {
+            self.clock.sleep_until(due).await;
+        }
+        let (marker, clock) = (&self.marker, &self.clock);
+        let beat = |link: Arc<Link>| async move {
+            let sent = clock.now();
+            link.check(marker).await.map(|()| (sent, clock.now()))
+        };
+        match self.attempt(beat).await? {
+            Ok((sent, answered)) => {
+                let renewed = self.lease.renewed(sent, answered);
+                renewed.ok_or_else(|| self.end("the session is over: its deadline has passed"))
+            }
+            Err(Refusal::NoNode) => Err(self.end_unmarked()),
+            Err(refusal) => Err(refusal.into_error(&self.marker)),
+        }
+    }
+
+    /// Ends the session at the server, by the present link or by a last one.
+    async fn close_at_server(&self) -> Result<(), Failure> {
+        let mut slot = self.slot.lock().await;
+        if let Some(link) = slot.link.take().filter(|link| link.is_alive())
+            && link.close().await
+        {
+            return Ok(());
+        }
+        let at = self.hosts.current();
+        let link = self.hosts.connect(at, self.timeout, Some(&self.identity), self.limit()).await;
+        let link = match link {
+            Err(failure) if failure.kind == tenure_core::ErrorKind::SessionLost => return Ok(()), // it has ended before
+            link => link.inspect_err(|_| self.hosts.turn_from_at(at))?,
+        };
+        if link.close().await {
+            Ok(())
+        } else {
+            Err(Failure::broken(&link.host, "before it confirmed the end of the session"))
+        }
+    }
+}
+
+/// Ends a session whose deadline has passed: whoever has it has lost it, and nobody shall wait for it any longer. The client library would
+/// keep it alive for ever.
+async fn end_in_time(session: Weak<Shared>) {
+    while let Some(shared) = session.upgrade() {
+        if shared.over.get().is_some() {
+            return;
+        }
+        if shared.lease.is_over(&shared.clock) {
+            shared.end("the session is over: its deadline has passed");
+            let link = shared.slot.lock().await.link.take();
+            if let Some(link) = link {
+                let _ = timeout(shared.limit(), link.close()).await;
+            }
+            return;
+        }
+        let (clock, deadline) = (shared.clock.clone(), shared.deadline());
+        drop(shared);
+        clock.sleep_until(deadline).await;
+    }
+}
+
+impl fmt::Debug for ZkSession {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ZkSession")
+            .field("node", &self.0.marker)
+            .field("timeout", &self.0.timeout)
+            .finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl Session for ZkSession {
+    async fn keep_alive(&self) -> Result<Moment> {
+        let deadline = self.0.renew().await?;
+        let strays = self.0.places.strays(&self.0.clock);
+        if !strays.is_empty() {
+            let session = self.0.clone();
+            tokio::spawn(async move { entries::remove_strays(&session, strays).await });
+        }
+        Ok(deadline)
+    }
+
+    async fn enter(&self, queue: &QueueName, id: &ContenderId, value: &[u8]) -> Result<Entered> {
+        entries::enter(&self.0, queue, id, value).await
+    }
+
+    async fn list(&self, queue: &QueueName) -> Result<Snapshot> {
+        entries::list(&self.0, queue).await
+    }
+
+    async fn wait(&self, queue: &QueueName, seen: &Snapshot, wake: Wake<'_>) -> Result<()> {
+        watch::wait(&self.0, &self.0.keys.queue(queue), seen, wake).await
+    }
+
+    async fn leave(&self, queue: &QueueName, id: &ContenderId) -> Result<()> {
+        entries::leave(&self.0, queue, id).await
+    }
+
+    async fn read(&self, queue: &QueueName, who: &Contender) -> Result<Option<Record>> {
+        entries::read(&self.0, queue, who).await
+    }
+
+    async fn write(&self, queue: &QueueName, id: &ContenderId, version: Version, value: &[u8]) -> Result<Version> {
+        entries::write(&self.0, queue, id, version, value).await
+    }
+
+    async fn settle_token_base(&self, base: u64) -> Result<u64> {
+        token_base::settle(&self.0, base).await
+    }
+
+    async fn close(&self) -> Result<()> {
+        if self.0.over.get_or_init(|| CLOSED.to_owned()) != CLOSED {
+            return Ok(()); // it has ended by itself
+        }
+        let limit = self.0.limit();
+        match timeout(limit, self.0.close_at_server()).await {
+            Ok(closed) => closed.map_err(Failure::in_session),
+            Err(_) => Err(Failure::silent(&self.0.hosts.names(), limit).in_session()),
+        }
+    }
+}
