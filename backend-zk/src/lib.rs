@@ -14,11 +14,14 @@ mod error;
 mod hosts;
 mod keys;
 mod lease;
+mod leash;
 mod link;
 mod places;
+mod reach;
 mod session;
 mod sightings;
 mod token_base;
+mod values;
 mod watch;
 
 /// `zk://host,host,host/namespace`, or `zks://..` for TLS with the system's authorities. As strong as the ensemble's majority.

@@ -9,25 +9,19 @@
 //! * Creates within a transaction are answered without a number, so what gets a token is created by itself.
 //! * `Client::lock`, persistent watches and `delete` in the background lose or leak nodes: none of them is used.
 
-use std::{
-    future::{Future, poll_fn},
-    panic::{AssertUnwindSafe, catch_unwind},
-    pin::{Pin, pin},
-    sync::{Mutex, PoisonError},
-    task::Poll,
-    time::Duration,
-};
+use std::time::Duration;
 
-use tokio::{
-    runtime::Handle,
-    sync::{RwLock, RwLockReadGuard, oneshot, watch},
-};
+use tokio::sync::{RwLock, RwLockReadGuard, watch};
 use zookeeper_client::{
     Acls, CheckWriteError, Client, CreateMode, Error as ClientError, OneshotWatcher, SessionInfo, SessionState, Stat,
-    StateWatcher, TlsOptions,
+    TlsOptions,
 };
 
-use crate::error::{Fault, Refusal};
+use crate::{
+    config::Tls,
+    error::{Fault, Refusal},
+    leash::{Leash, Watch},
+};
 
 /// A server that has said nothing for so long is given up, however long the session lasts.
 const LONGEST_SILENCE: Duration = Duration::from_secs(20);
@@ -73,8 +67,8 @@ pub(crate) enum Kind {
 }
 
 impl Way {
-    pub(crate) fn new(tls: Option<&crate::config::Tls>, login: Option<String>, private: bool) -> Result<Self, Fault> {
-        let options = |tls: &crate::config::Tls| {
+    pub(crate) fn new(tls: Option<&Tls>, login: Option<String>, private: bool) -> Result<Self, Fault> {
+        let options = |tls: &Tls| {
             let options = TlsOptions::new().with_pem_ca(&tls.ca)?;
             match &tls.identity {
                 Some((cert, key)) => options.with_pem_identity(cert, key),
@@ -105,56 +99,15 @@ impl Way {
         if let Some(tls) = &self.tls {
             connector = connector.with_tls(tls.clone());
         }
-        let (ended, (states, follow)) = (watch::Sender::new(false), oneshot::channel());
-        let leash = Leash { runtime: Handle::current(), of: Mutex::new(Some((follow, ended.clone()))) };
+        let ended = watch::Sender::new(false);
+        let (leash, follow) = Leash::new(&ended);
         let scheme = if self.tls.is_some() { "tcp+tls" } else { "tcp" };
-        let address = format!("{scheme}://{host}");
-        let mut connecting = pin!(connector.connect(&address));
-        let connected = poll_fn(|context| {
-            let _scope = spawns_core::enter(&leash);
-            connecting.as_mut().poll(context)
-        });
-        let client = connected.await.map_err(fault)?;
-        let _ = states.send(client.state_watcher());
+        let client = leash.hold(connector.connect(&format!("{scheme}://{host}"))).await.map_err(fault)?;
+        let states = client.state_watcher();
+        let _ = follow.send(Box::new(move || states.peek_state() == SessionState::SyncConnected));
         let (granted, identity) = (client.session_timeout(), Identity(client.session().clone()));
         let acls = if self.private { Acls::creator_all() } else { Acls::anyone_all() };
         Ok(Link { host: host.to_owned(), client: RwLock::new(Some(client)), ended, granted, identity, acls })
-    }
-}
-
-/// Starts the library's task, and holds it.
-struct Leash {
-    runtime: Handle,
-    of: Mutex<Option<(oneshot::Receiver<StateWatcher>, watch::Sender<bool>)>>,
-}
-
-/// Tells the end of a link, however it comes.
-struct Ending(watch::Sender<bool>);
-
-impl Drop for Ending {
-    fn drop(&mut self) {
-        self.0.send_replace(true);
-    }
-}
-
-impl spawns_core::Spawn for Leash {
-    fn spawn(&self, task: spawns_core::Task) {
-        let Some((follow, ended)) = self.of.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
-        let mut library = Box::into_pin(task.future);
-        self.runtime.spawn(async move {
-            let ending = Ending(ended); // is dropped before the library, whose watchers would panic
-            let Ok(states) = follow.await else { return };
-            let mut killed = ending.0.subscribe();
-            let served = poll_fn(|context| match library.as_mut().poll(context) {
-                Poll::Pending if states.peek_state() == SessionState::SyncConnected => Poll::Pending,
-                _ => Poll::Ready(()),
-            });
-            tokio::select! {
-                biased;
-                _ = killed.wait_for(|killed| *killed) => {}
-                () = served => {}
-            }
-        });
     }
 }
 
@@ -297,33 +250,6 @@ impl Link {
 impl Drop for Link {
     fn drop(&mut self) {
         self.kill();
-    }
-}
-
-/// A watch that stands, and fires once. It keeps no link alive.
-pub(crate) struct Watch {
-    event: Pin<Box<dyn Future<Output = ()> + Send>>,
-    ended: watch::Receiver<bool>,
-}
-
-impl Watch {
-    /// Whether it has fired; `false` if the link has ended before.
-    pub(crate) async fn fired(self) -> bool {
-        let Self { mut event, ended } = self;
-        let mut end = ended.clone();
-        let event = poll_fn(|context| {
-            let ended = ended.borrow(); // cannot end before this is dropped
-            if *ended {
-                return Poll::Ready(false);
-            }
-            let polled = catch_unwind(AssertUnwindSafe(|| event.as_mut().poll(context)));
-            polled.map_or(Poll::Ready(false), |polled| polled.map(|()| true))
-        });
-        tokio::select! {
-            biased;
-            _ = end.wait_for(|ended| *ended) => false,
-            fired = event => fired,
-        }
     }
 }
 

@@ -3,7 +3,6 @@
 
 use std::{
     fmt,
-    future::Future,
     sync::{Arc, OnceLock, Weak},
     time::Duration,
 };
@@ -12,25 +11,20 @@ use tenure_core::{
     Clock, Contender, ContenderId, Entered, Error, Moment, QueueName, Record, Result, Session, Snapshot, Version, Wake,
     async_trait,
 };
-use tokio::{
-    sync::Mutex,
-    time::{Instant, timeout},
-};
+use tokio::{sync::Mutex, time::timeout};
 
 use crate::{
     entries,
-    error::{Failure, Fault, Refusal, lost, settled},
-    hosts::{Hosts, check_grant},
+    error::{Failure, Fault, Refusal, lost},
+    hosts::Hosts,
     keys::Keys,
     lease::Lease,
     link::{Identity, Kind, Link},
     places::Places,
+    reach::Slot,
     sightings::Sightings,
-    token_base, watch,
+    token_base, values, watch,
 };
-
-/// A failure to reach any server is everybody's for so long: a hundred who wait need not find out one after the other.
-const SHARED_FAILURE: Duration = Duration::from_millis(50);
 
 /// Why a session is over that was closed.
 const CLOSED: &str = "the session is over: it was closed";
@@ -48,22 +42,15 @@ pub(crate) struct Shared {
     pub(crate) marker: String,
     pub(crate) places: Places,
     pub(crate) sightings: Sightings,
-    hosts: Arc<Hosts>,
-    identity: Identity,
+    pub(crate) hosts: Arc<Hosts>,
+    pub(crate) identity: Identity,
     /// For how long the servers keep it without a word.
-    timeout: Duration,
-    lease: Lease,
-    slot: Mutex<Slot>,
+    pub(crate) timeout: Duration,
+    pub(crate) lease: Lease,
+    pub(crate) slot: Mutex<Slot>,
     /// One keep-alive at a time.
     beating: Mutex<()>,
-    over: OnceLock<String>,
-}
-
-/// The present link, and why there is none.
-#[derive(Default)]
-struct Slot {
-    link: Option<Arc<Link>>,
-    failed: Option<(Instant, Failure)>,
+    pub(crate) over: OnceLock<String>,
 }
 
 impl Shared {
@@ -123,38 +110,6 @@ impl Shared {
         (self.timeout / 6).min(Duration::from_secs(5))
     }
 
-    /// Asks the present server, once. What is no definite answer is `Unavailable`, and ambiguous; the next call goes to another server.
-    pub(crate) async fn attempt<T, F>(&self, act: impl FnOnce(Arc<Link>) -> F) -> Result<Result<T, Refusal>>
-    where
-        F: Future<Output = Result<T, Fault>>,
-    {
-        self.check()?;
-        let mut used = None;
-        let work = async {
-            let link = used.insert(self.link().await?).clone();
-            Ok(settled(act(link).await))
-        };
-        let (worked, limit) = (timeout(self.limit(), work).await, self.limit());
-        let failure = match (worked, &used) {
-            (Ok(Ok(Ok(answer))), _) => return Ok(answer),
-            (Ok(Ok(Err(Fault::Expired))), _) => return Err(self.end("the session is over: ZooKeeper has ended it")),
-            (Ok(Ok(Err(Fault::NoLogin))), _) => {
-                return Err(self.end("the session is over: ZooKeeper refuses user and password"));
-            }
-            (Ok(Ok(Err(fault))), Some(link)) => Failure::of(fault, &link.host, &self.marker),
-            (Ok(Err(failure)), _) => failure,
-            (_, Some(link)) => Failure::silent(&link.host, limit),
-            (_, None) => Failure::silent(&self.hosts.names(), limit),
-        };
-        if let Some(link) = used {
-            tracing::debug!(server = link.host, ?failure, "leaving the server");
-            link.kill();
-            self.hosts.turn_from(&link.host);
-        }
-        self.check()?; // it may have ended meanwhile
-        Err(failure.in_session())
-    }
-
     /// Whether the session is still to be used.
     ///
     /// # Errors
@@ -168,70 +123,7 @@ impl Shared {
         lost(self.over.get_or_init(|| why.to_owned()))
     }
 
-    /// The present link, or a new one.
-    async fn link(&self) -> Result<Arc<Link>, Failure> {
-        let mut slot = self.slot.lock().await;
-        if let Some(link) = slot.link.as_ref().filter(|link| link.is_alive()) {
-            return Ok(link.clone());
-        }
-        if let Some((_, failure)) = slot.failed.as_ref().filter(|(when, _)| when.elapsed() < SHARED_FAILURE) {
-            return Err(failure.clone());
-        }
-        slot.link = None;
-        let link = self.take_up().await;
-        slot.failed = link.as_ref().err().map(|failure| (Instant::now(), failure.clone()));
-        let link = Arc::new(link?);
-        slot.link = Some(link.clone());
-        Ok(link)
-    }
-
-    /// Takes the session to a server that grants it as much as the one before. What it does first is a write that a majority confirms. So
-    /// whatever is read from this server afterwards is no older than what was read from the one before (contract clause 4), and the leader
-    /// refuses from now on what the one before still has of us (clause 6: see `entries`).
-    async fn take_up(&self) -> Result<Link, Failure> {
-        let (wanted, limit) = (self.timeout, self.limit());
-        let at = self.hosts.find(wanted, limit).await?;
-        let link = match self.hosts.connect(at, wanted, Some(&self.identity), limit).await {
-            Ok(link) => link,
-            Err(failure) => {
-                if failure.kind == tenure_core::ErrorKind::SessionLost {
-                    self.end("the session is over: ZooKeeper has ended it");
-                }
-                return Err(failure);
-            }
-        };
-        if link.session() != self.id {
-            self.end("the session is over: the server gave us another one");
-        } else if let Err(failure) = check_grant(&link.host, link.granted, wanted) {
-            // It granted more when it was asked. The session is shorter now than was promised, so it is given up at once.
-            self.end(&format!("the session is over: {}", failure.into_error()));
-            let _ = timeout(limit, link.close()).await;
-        }
-        if self.over.get().is_some() {
-            return Err(Failure::expired());
-        }
-        let sent = self.clock.now();
-        match timeout(limit, link.check(&self.marker)).await {
-            Ok(Ok(())) => {}
-            Ok(Err(Fault::Refused(Refusal::NoNode))) => {
-                self.end_unmarked();
-                return Err(Failure::expired());
-            }
-            Ok(Err(fault)) => {
-                self.hosts.turn_from(&link.host);
-                return Err(Failure::of(fault, &link.host, &self.marker));
-            }
-            Err(_) => {
-                self.hosts.turn_from(&link.host);
-                return Err(Failure::silent(&link.host, limit));
-            }
-        }
-        self.lease.renewed(sent, self.clock.now());
-        tracing::debug!(server = link.host, "the session goes on");
-        Ok(link)
-    }
-
-    fn end_unmarked(&self) -> Error {
+    pub(crate) fn end_unmarked(&self) -> Error {
         self.end("the session is over: the node that stands for it has gone, so it has expired or was removed")
     }
 
@@ -254,27 +146,6 @@ impl Shared {
             }
             Err(Refusal::NoNode) => Err(self.end_unmarked()),
             Err(refusal) => Err(refusal.into_error(&self.marker)),
-        }
-    }
-
-    /// Ends the session at the server, by the present link or by a last one.
-    async fn close_at_server(&self) -> Result<(), Failure> {
-        let mut slot = self.slot.lock().await;
-        if let Some(link) = slot.link.take().filter(|link| link.is_alive())
-            && link.close().await
-        {
-            return Ok(());
-        }
-        let at = self.hosts.current();
-        let link = self.hosts.connect(at, self.timeout, Some(&self.identity), self.limit()).await;
-        let link = match link {
-            Err(failure) if failure.kind == tenure_core::ErrorKind::SessionLost => return Ok(()), // it has ended before
-            link => link.inspect_err(|_| self.hosts.turn_from_at(at))?,
-        };
-        if link.close().await {
-            Ok(())
-        } else {
-            Err(Failure::broken(&link.host, "before it confirmed the end of the session"))
         }
     }
 }
@@ -338,11 +209,11 @@ impl Session for ZkSession {
     }
 
     async fn read(&self, queue: &QueueName, who: &Contender) -> Result<Option<Record>> {
-        entries::read(&self.0, queue, who).await
+        values::read(&self.0, queue, who).await
     }
 
     async fn write(&self, queue: &QueueName, id: &ContenderId, version: Version, value: &[u8]) -> Result<Version> {
-        entries::write(&self.0, queue, id, version, value).await
+        values::write(&self.0, queue, id, version, value).await
     }
 
     async fn settle_token_base(&self, base: u64) -> Result<u64> {

@@ -12,7 +12,8 @@ use tokio::join;
 use crate::{
     error::{Failure, Fault, if_there},
     keys::{is_in, path_of, snapshot},
-    link::{Children, Link, Watch},
+    leash::Watch,
+    link::{Children, Link},
     session::Shared,
     sightings,
 };

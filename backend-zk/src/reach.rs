@@ -1,0 +1,141 @@
+//! How a session reaches the servers: by one link at a time. When that breaks, the session is taken up anew, by way of another server.
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+use tenure_core::{ErrorKind, Result};
+use tokio::time::{Instant, timeout};
+
+use crate::{
+    error::{Failure, Fault, Refusal, settled},
+    hosts::check_grant,
+    link::Link,
+    session::Shared,
+};
+
+/// A failure to reach any server is everybody's for so long: a hundred who wait need not find out one after the other.
+const SHARED_FAILURE: Duration = Duration::from_millis(50);
+
+/// The present link, and why there is none.
+#[derive(Default)]
+pub(crate) struct Slot {
+    pub(crate) link: Option<Arc<Link>>,
+    pub(crate) failed: Option<(Instant, Failure)>,
+}
+
+impl Shared {
+    /// Asks the present server, once. What is no definite answer is `Unavailable`, and ambiguous; the next call goes to another server.
+    pub(crate) async fn attempt<T, F>(&self, act: impl FnOnce(Arc<Link>) -> F) -> Result<Result<T, Refusal>>
+    where
+        F: Future<Output = Result<T, Fault>>,
+    {
+        self.check()?;
+        let mut used = None;
+        let work = async {
+            let link = used.insert(self.link().await?).clone();
+            Ok(settled(act(link).await))
+        };
+        let (worked, limit) = (timeout(self.limit(), work).await, self.limit());
+        let failure = match (worked, &used) {
+            (Ok(Ok(Ok(answer))), _) => return Ok(answer),
+            (Ok(Ok(Err(Fault::Expired))), _) => return Err(self.end("the session is over: ZooKeeper has ended it")),
+            (Ok(Ok(Err(Fault::NoLogin))), _) => {
+                return Err(self.end("the session is over: ZooKeeper refuses user and password"));
+            }
+            (Ok(Ok(Err(fault))), Some(link)) => Failure::of(fault, &link.host, &self.marker),
+            (Ok(Err(failure)), _) => failure,
+            (_, Some(link)) => Failure::silent(&link.host, limit),
+            (_, None) => Failure::silent(&self.hosts.names(), limit),
+        };
+        if let Some(link) = used {
+            tracing::debug!(server = link.host, ?failure, "leaving the server");
+            link.kill();
+            self.hosts.turn_from(&link.host);
+        }
+        self.check()?; // it may have ended meanwhile
+        Err(failure.in_session())
+    }
+
+    /// The present link, or a new one.
+    async fn link(&self) -> Result<Arc<Link>, Failure> {
+        let mut slot = self.slot.lock().await;
+        if let Some(link) = slot.link.as_ref().filter(|link| link.is_alive()) {
+            return Ok(link.clone());
+        }
+        if let Some((_, failure)) = slot.failed.as_ref().filter(|(when, _)| when.elapsed() < SHARED_FAILURE) {
+            return Err(failure.clone());
+        }
+        slot.link = None;
+        let link = self.take_up().await;
+        slot.failed = link.as_ref().err().map(|failure| (Instant::now(), failure.clone()));
+        let link = Arc::new(link?);
+        slot.link = Some(link.clone());
+        Ok(link)
+    }
+
+    /// Takes the session to a server that grants it as much as the one before. What it does first is a write that a majority confirms. So
+    /// whatever is read from this server afterwards is no older than what was read from the one before (contract clause 4), and the leader
+    /// refuses from now on what the one before still has of us (clause 6: see `entries`).
+    async fn take_up(&self) -> Result<Link, Failure> {
+        let (wanted, limit) = (self.timeout, self.limit());
+        let at = self.hosts.find(wanted, limit).await?;
+        let link = match self.hosts.connect(at, wanted, Some(&self.identity), limit).await {
+            Ok(link) => link,
+            Err(failure) => {
+                if failure.kind == ErrorKind::SessionLost {
+                    self.end("the session is over: ZooKeeper has ended it");
+                }
+                return Err(failure);
+            }
+        };
+        if link.session() != self.id {
+            self.end("the session is over: the server gave us another one");
+        } else if let Err(failure) = check_grant(&link.host, link.granted, wanted) {
+            // It granted more when it was asked. The session is shorter now than was promised, so it is given up at once.
+            self.end(&format!("the session is over: {}", failure.into_error()));
+            let _ = timeout(limit, link.close()).await;
+        }
+        if self.over.get().is_some() {
+            return Err(Failure::expired());
+        }
+        let sent = self.clock.now();
+        match timeout(limit, link.check(&self.marker)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(Fault::Refused(Refusal::NoNode))) => {
+                self.end_unmarked();
+                return Err(Failure::expired());
+            }
+            Ok(Err(fault)) => {
+                self.hosts.turn_from(&link.host);
+                return Err(Failure::of(fault, &link.host, &self.marker));
+            }
+            Err(_) => {
+                self.hosts.turn_from(&link.host);
+                return Err(Failure::silent(&link.host, limit));
+            }
+        }
+        self.lease.renewed(sent, self.clock.now());
+        tracing::debug!(server = link.host, "the session goes on");
+        Ok(link)
+    }
+
+    /// Ends the session at the server, by the present link or by a last one.
+    pub(crate) async fn close_at_server(&self) -> Result<(), Failure> {
+        let mut slot = self.slot.lock().await;
+        if let Some(link) = slot.link.take().filter(|link| link.is_alive())
+            && link.close().await
+        {
+            return Ok(());
+        }
+        let at = self.hosts.current();
+        let link = self.hosts.connect(at, self.timeout, Some(&self.identity), self.limit()).await;
+        let link = match link {
+            Err(failure) if failure.kind == ErrorKind::SessionLost => return Ok(()), // it has ended before
+            link => link.inspect_err(|_| self.hosts.turn_from_at(at))?,
+        };
+        if link.close().await {
+            Ok(())
+        } else {
+            Err(Failure::broken(&link.host, "before it confirmed the end of the session"))
+        }
+    }
+}
