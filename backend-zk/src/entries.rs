@@ -22,7 +22,7 @@ use tenure_core::{ContenderId, Entered, Error, ErrorKind, QueueName, Result, Sna
 use tokio::join;
 
 use crate::{
-    error::{Fault, Refusal, if_there, settled},
+    error::{Fault, Refusal, if_there, settled, unexpected},
     keys::{paths_with, prefix, snapshot},
     link::{Children, Kind, Link, Node},
     places::{Place, Stray},
@@ -81,8 +81,13 @@ async fn append(
         Err(Refusal::NoNode) => return Ok(None),
         Err(refusal) => return Err(refusal.into_error(queue)),
     };
+    let children = children.map_err(|refusal| refusal.into_error(queue));
     place.path = Some(entry);
-    let children = children.map_err(|refusal| refusal.into_error(queue))?;
+    let children = children?;
+    if paths_with(queue, id, &children).len() > 1 && find(session, queue, id).await?.len() < 2 {
+        remove(session, place.path.take().as_deref().unwrap_or_default()).await?;
+        return Err(unexpected(format!("the id {id} in {queue} is another session's: enter with a new one")));
+    }
     entered(&node, snapshot(revision, queue, &children)).map(Some)
 }
 

@@ -43,13 +43,20 @@ pub struct Setup {
     servers: usize,
     tick: Duration,
     more: Vec<String>,
+    properties: Vec<String>,
     hosts: Vec<Host>,
 }
 
 impl Setup {
     /// One server.
     pub fn single() -> Self {
-        Self { servers: 1, tick: Duration::from_millis(200), more: Vec::new(), hosts: Vec::new() }
+        Self {
+            servers: 1,
+            tick: Duration::from_millis(200),
+            more: Vec::new(),
+            properties: Vec::new(),
+            hosts: Vec::new(),
+        }
     }
 
     /// Three servers.
@@ -68,6 +75,13 @@ impl Setup {
     #[must_use]
     pub fn with(mut self, lines: &[&str]) -> Self {
         self.more.extend(lines.iter().map(ToString::to_string));
+        self
+    }
+
+    /// Adds settings that no configuration can have: properties of the virtual machine, `name=value`.
+    #[must_use]
+    pub fn with_properties(mut self, properties: &[&str]) -> Self {
+        self.properties.extend(properties.iter().map(ToString::to_string));
         self
     }
 
@@ -142,6 +156,7 @@ impl Setup {
         fs::write(data.join("myid"), (at + 1).to_string()).expect("it is ours");
         fs::write(&file, self.lines(&data, members).join("\n")).expect("it is ours");
         let mut arguments: Vec<_> = JAVA.map(str::to_owned).into();
+        arguments.extend(self.properties.iter().map(|property| format!("-D{property}")));
         let main = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
         arguments.extend(["-cp".to_owned(), CLASS_PATH.join(":"), main.to_owned(), file.display().to_string()]);
         let (ip, host) = (self.ip(at), self.hosts.get(at).cloned());

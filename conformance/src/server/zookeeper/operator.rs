@@ -72,6 +72,11 @@ impl Operator {
         self.call(2, request).await.unwrap_or_else(|code| panic!("{path} is not deleted: {code}"));
     }
 
+    /// Removes a node; `false` if it is not there, or has something in it.
+    pub async fn try_delete(&mut self, path: &str) -> bool {
+        self.call(2, Request::default().bytes(path.as_bytes()).int(-1)).await.is_ok()
+    }
+
     /// Replaces a node's value.
     ///
     /// # Panics

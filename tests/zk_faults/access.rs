@@ -1,0 +1,101 @@
+//! Who may do what; servers that are not there, do not answer, or have no majority.
+
+use std::time::{Duration, Instant};
+
+use tenure_conformance::{
+    proxy::{Mode, Proxy},
+    server::{until, zookeeper::Setup},
+};
+use tenure_core::{Error, ErrorKind};
+use tenure_tests::on_zk::{connect, coordinator};
+use tokio::time::timeout;
+
+/// One sentence of the right kind, within the limit.
+async fn refused(hosts: &str, settings: &str, limit: Duration) -> Error {
+    let start = Instant::now();
+    let error = timeout(limit, connect(hosts, settings)).await.expect("within the limit").expect_err("it cannot work");
+    let report = error.report();
+    println!("{:?} after {:?}: {report}", error.kind(), start.elapsed());
+    assert!(!report.contains('\n') && !report.contains("secret") && report.len() < 300, "{report}");
+    error
+}
+
+/// What is made with `acl=creator` is for nobody else: not with another password, and not without.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_of_a_creator_are_for_nobody_else() {
+    let zookeeper = Setup::single().start().await;
+    let hosts = zookeeper.hosts();
+    let clerk = coordinator(&hosts, "user=clerk&password=secret&acl=creator&ttl=4s").await;
+    let guard = clerk.lock("x").await.expect("granted");
+    for settings in ["user=clerk&password=wrong-secret", "user=nobody&password=secret&acl=creator", ""] {
+        let error = refused(&hosts, settings, Duration::from_secs(5)).await;
+        assert_eq!(error.kind(), ErrorKind::Denied, "{settings}");
+        assert!(error.to_string().contains("write user and password of one who has it"), "{settings}: {error}");
+    }
+    let other = coordinator(&hosts, "user=clerk&password=secret&acl=creator&ttl=4s").await;
+    assert!(other.try_lock("x").await.expect("an answer").is_none());
+    guard.release().await.expect("released");
+    other.lock("x").await.expect("granted").release().await.expect("released");
+    let error = refused(&hosts, "acl=creator", Duration::from_secs(5)).await;
+    assert!(error.kind() == ErrorKind::Config && error.to_string().contains("write user and password"), "{error}");
+}
+
+/// The login goes with the session, to every connection.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_login_is_renewed_with_every_connection() {
+    let zookeeper = Setup::single().start().await;
+    let proxy = Proxy::start(zookeeper.nodes[0].client).await.expect("a proxy");
+    let settings = "user=clerk&password=secret&acl=creator&ttl=8s";
+    let clerk = coordinator(&proxy.address().to_string(), settings).await;
+    let guard = clerk.lock("x").await.expect("granted");
+    for _ in 0..tenure_tests::rounds(10) {
+        proxy.set(Mode::Cut);
+        proxy.set(Mode::Pass);
+        clerk.lock("y").await.expect("granted").release().await.expect("released");
+    }
+    guard.verify().await.expect("it stands");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn servers_that_are_not_there_or_do_not_answer_are_told_within_the_limit() {
+    let zookeeper = Setup::single().start().await;
+    let silent = Proxy::start(zookeeper.nodes[0].client).await.expect("a proxy");
+    silent.set(Mode::Blackhole);
+    let (silent, nobody) = (silent.address().to_string(), "127.0.0.1:9");
+    for hosts in [silent.clone(), nobody.to_owned(), format!("{nobody},{silent}"), format!("{nobody},127.0.0.1:10")] {
+        let error = refused(&hosts, "connect_timeout=2s", Duration::from_millis(2500)).await;
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{hosts}");
+        assert!(error.report().contains("127.0.0.1:"), "{hosts}: {}", error.report());
+    }
+    let error = tenure::connect("zk:").await.expect_err("no server is named");
+    assert!(error.kind() == ErrorKind::Config && error.to_string().contains("write zk://host"), "{error}");
+    // One that serves is enough, wherever it stands.
+    for hosts in [format!("{silent},{}", zookeeper.hosts()), format!("{nobody},{silent},{}", zookeeper.hosts())] {
+        let start = Instant::now();
+        let coordinator = coordinator(&hosts, "connect_timeout=4s").await;
+        coordinator.lock("x").await.expect("granted").release().await.expect("released");
+        assert!(start.elapsed() < Duration::from_secs(4), "{hosts}: {:?}", start.elapsed());
+    }
+}
+
+/// A server that is cut off from the majority may answer reads, if it is told to. Whatever it says is not used.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_read_only_server_is_not_used() {
+    let mut zookeeper = Setup::cluster().with_properties(&["readonlymode.enabled=true"]).start().await;
+    let holder = coordinator(&zookeeper.hosts(), "ttl=3s").await;
+    let guard = holder.lock("x").await.expect("granted");
+    for lost in [1, 2] {
+        zookeeper.nodes[lost].process.kill();
+    }
+    let last = &zookeeper.nodes[0];
+    let read_only = || async { last.ask("isro").await.as_deref() == Some("ro") };
+    assert!(until(Duration::from_secs(20), read_only).await, "it is not read-only");
+    timeout(Duration::from_secs(3), guard.lost()).await.expect("a read-only server keeps nothing alive");
+    let error = refused(&last.client.to_string(), "connect_timeout=2s", Duration::from_secs(3)).await;
+    assert!(error.kind() == ErrorKind::Unavailable && error.report().contains("read-only"), "{}", error.report());
+    for node in &mut zookeeper.nodes[1..] {
+        node.process.restart().expect("it starts");
+    }
+    let next = timeout(Duration::from_secs(30), holder.lock("x")).await.expect("it goes on").expect("granted");
+    assert!(next.token() > guard.token());
+}

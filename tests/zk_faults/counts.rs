@@ -1,0 +1,101 @@
+//! What it costs, by the server's own counters and by the clock of a slow wire.
+
+use std::time::{Duration, Instant};
+
+use tenure_conformance::{
+    proxy::{Mode as Proxied, Proxy},
+    queue,
+    server::{
+        until,
+        zookeeper::{Setup, Zookeeper},
+    },
+};
+use tenure_core::{ContenderId, Mode};
+use tenure_tests::on_zk::{coordinator, session, until_queued};
+use tokio::time::timeout;
+
+async fn count(zookeeper: &Zookeeper, name: &str) -> f64 {
+    zookeeper.nodes[0].metric(name).await.unwrap_or(0.0)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_enter_is_one_round_trip_and_so_is_a_leave() {
+    let zookeeper = Setup::single().start().await;
+    let proxy = Proxy::start(zookeeper.nodes[0].client).await.expect("a proxy");
+    let session = session(&proxy.address().to_string(), Duration::from_secs(30)).await.session;
+    let (name, delay) = (queue("x"), Duration::from_millis(100));
+    let first = ContenderId::random(Mode::Write);
+    session.enter(&name, &first, b"").await.expect("the queue is made");
+    proxy.set(Proxied::DelayReplies(delay));
+    for _ in 0..10 {
+        let (id, start) = (ContenderId::random(Mode::Write), Instant::now());
+        let entered = session.enter(&name, &id, b"").await.expect("entered");
+        let (enter, start) = (start.elapsed(), Instant::now());
+        assert_eq!(entered.snapshot.queue.len(), 2);
+        session.leave(&name, &id).await.expect("left");
+        let leave = start.elapsed();
+        println!("with {delay:?} to answer: entered in {enter:?}, left in {leave:?}");
+        for took in [enter, leave] {
+            assert!(took >= delay && took < delay * 19 / 10, "{took:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_uncontended_lock_is_two_requests_of_which_one_writes_and_its_release_is_one() {
+    let zookeeper = Setup::single().start().await;
+    let coordinator = coordinator(&zookeeper.hosts(), "ttl=40s").await; // so that no keep-alive is among them
+    coordinator.lock("x").await.expect("granted").release().await.expect("released");
+    for rounds in [1_u32, 30] {
+        let writes = count(&zookeeper, "cnt_updatelatency").await;
+        let requests = count(&zookeeper, "packets_received").await;
+        for _ in 0..rounds {
+            coordinator.lock("x").await.expect("granted").release().await.expect("released");
+        }
+        let requests = count(&zookeeper, "packets_received").await - requests;
+        let writes = count(&zookeeper, "cnt_updatelatency").await - writes;
+        println!("{rounds} rounds: {requests} requests, {writes} writes");
+        assert_eq!(writes, f64::from(2 * rounds));
+        // The look of an operator is one of them; a ping may be.
+        assert!((f64::from(3 * rounds)..=f64::from(3 * rounds + 2)).contains(&requests), "{requests}");
+    }
+}
+
+/// The holder is a bare session, since a guard that is held for long watches its own entry; each waiter releases at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hand_over_wakes_one_waiter_by_one_event_however_many_wait() {
+    for waiting in [2_u32, 500] {
+        let zookeeper = Setup::single().start().await;
+        let holder = session(&zookeeper.hosts(), Duration::from_secs(40)).await.session;
+        let (name, id) = (queue("x"), ContenderId::random(Mode::Write));
+        holder.enter(&name, &id, b"").await.expect("entered");
+        let coordinator = coordinator(&zookeeper.hosts(), "ttl=40s").await;
+        let waiters: Vec<_> = (0..waiting)
+            .map(|_| {
+                let coordinator = coordinator.clone();
+                tokio::spawn(
+                    async move { coordinator.lock("x").await.expect("granted").release().await.expect("released") },
+                )
+            })
+            .collect();
+        until_queued(&zookeeper, "x", waiting as usize + 1).await;
+        let watching = || async { count(&zookeeper, "watch_count").await == f64::from(waiting) };
+        assert!(until(Duration::from_secs(20), watching).await, "one watch for each");
+        let fired = || async {
+            count(&zookeeper, "sum_node_deleted_watch_count").await
+                + count(&zookeeper, "sum_node_children_watch_count").await
+                + count(&zookeeper, "sum_node_changed_watch_count").await
+        };
+        let before = fired().await;
+        holder.leave(&name, &id).await.expect("left");
+        let start = Instant::now();
+        for waiter in waiters {
+            let left = Duration::from_secs(30).saturating_sub(start.elapsed());
+            timeout(left, waiter).await.expect("all are served within the limit").expect("no panic");
+        }
+        let took = start.elapsed();
+        let events = fired().await - before;
+        assert_eq!(events, f64::from(waiting), "{waiting} hand-overs");
+        println!("{waiting} waiting: {events} events for {waiting} hand-overs in {took:?}");
+    }
+}
