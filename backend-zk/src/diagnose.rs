@@ -42,7 +42,7 @@ async fn plain(host: &str, mut stream: TcpStream, limit: Duration) -> Failure {
     let text = String::from_utf8_lossy(&said);
     let unavailable = |why: &str| Failure::server(format!("ZooKeeper at {host} {why}"));
     match ended {
-        Err(_) => Failure::silent(host, limit),
+        Err(_) => unavailable("breaks off connections without a word: if it uses TLS, write zks:// or ca"),
         _ if text.contains("not currently serving") => unavailable("does not serve: it has no majority"),
         _ if text.contains("Mode: read-only") => unavailable("is read-only, since it has no majority: it is not used"),
         _ if text.contains("Zookeeper version") => unavailable("has broken off the connection"),

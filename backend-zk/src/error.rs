@@ -90,11 +90,6 @@ impl Failure {
         Self { cause: Some(cause.into()), ..self }
     }
 
-    /// Adds a cause, if there is none that says more.
-    pub(crate) fn or_because(self, cause: String) -> Self {
-        Self { cause: self.cause.or(Some(cause)), ..self }
-    }
-
     pub(crate) fn into_error(self) -> Error {
         let error = Error::new(self.kind, self.message);
         match self.cause {

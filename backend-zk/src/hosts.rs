@@ -156,8 +156,9 @@ impl Servers {
         match timeout_at(end, self.way.connect(host, wanted, session)).await {
             Ok(Ok(link)) => Ok(link),
             Ok(Err(Fault::Broken(why))) => {
+                tracing::debug!(host, why, "cannot connect"); // "no available hosts", whatever is the matter
                 let left = end.saturating_duration_since(Instant::now()).max(limit / 4);
-                Err(diagnose(host, self.tls.as_ref(), left).await.or_because(why))
+                Err(diagnose(host, self.tls.as_ref(), left).await)
             }
             Ok(Err(fault)) => Err(Failure::of(fault, host, "its sessions")),
             Err(_) => Err(Failure::silent(host, limit)),

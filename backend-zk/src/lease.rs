@@ -50,7 +50,7 @@ pub(crate) fn validity(timeout: Duration) -> Duration {
 /// The timeout of a session whose keep-alives are worth so much.
 pub(crate) fn timeout_for(validity: Duration) -> Duration {
     // Servers count milliseconds.
-    Duration::from_millis(u64::try_from((validity * 10 / 7).as_millis()).unwrap_or(u64::MAX).saturating_add(1))
+    Duration::from_millis(u64::try_from((validity * 10).as_nanos().div_ceil(7_000_000)).unwrap_or(u64::MAX))
 }
 
 impl Lease {

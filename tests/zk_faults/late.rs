@@ -9,18 +9,20 @@ use tenure_conformance::{
 };
 use tenure_core::{Backend, Clock, ContenderId, ErrorKind, Mode, Session};
 use tenure_tests::{
-    on_zk::{config, entries},
+    on_zk::{config, entries, session},
     rounds,
 };
 use tenure_zk::ZkBackend;
 use tokio::time::{sleep, timeout};
+
+const TTL: Duration = Duration::from_secs(6);
 
 /// A session by way of the first of two proxies.
 async fn session_by(first: &Proxy, second: &Proxy) -> Box<dyn Session> {
     let hosts = format!("{},{}", first.address(), second.address());
     second.set(Proxied::Refuse);
     let backend = ZkBackend::connect(&config(&hosts, ""), &Clock::system(), false).expect("good settings");
-    let session = backend.open(Duration::from_secs(6)).await.expect("a session").session;
+    let session = backend.open(TTL).await.expect("a session").session;
     second.set(Proxied::Pass);
     session
 }
@@ -48,19 +50,19 @@ async fn an_enter_that_comes_after_its_leave_is_dead() {
         let stopped = Proxy::start(zookeeper.nodes[follower].client).await.expect("a proxy");
         let second = zookeeper.nodes[if round % 2 == 0 { other } else { leader }].client;
         let second = Proxy::start(second).await.expect("a proxy");
-        let session = session_by(&stopped, &second).await;
+        let moves = session_by(&stopped, &second).await;
         let control = Proxy::start(zookeeper.nodes[follower].client).await.expect("a proxy");
-        let stays = session_by(&control, &control).await;
+        let stays = session(&control.address().to_string(), TTL).await.session;
         let [name, plain] = ["x", "plain"].map(queue);
         let [id, other_id] = [ContenderId::random(Mode::Write), ContenderId::random(Mode::Write)];
-        for (session, name) in [(&session, &name), (&stays, &plain)] {
+        for (session, name) in [(&moves, &name), (&stays, &plain)] {
             let warm = ContenderId::random(Mode::Write);
             session.enter(name, &warm, b"").await.expect("entered");
             session.leave(name, &warm).await.expect("left");
         }
         zookeeper.nodes[follower].process.stop();
         let (first, given_up, ()) = tokio::join!(
-            session.enter(&name, &id, b""),
+            moves.enter(&name, &id, b""),
             timeout(Duration::from_millis(600), stays.enter(&plain, &other_id, b"")),
             async {
                 sleep(Duration::from_millis(300)).await; // the requests are there, what follows is not
@@ -70,23 +72,23 @@ async fn an_enter_that_comes_after_its_leave_is_dead() {
         );
         assert!(given_up.is_err(), "a stopped server answers");
         assert_eq!(first.expect_err("a stopped server answers").kind(), ErrorKind::Unavailable);
-        let mut entered = session.enter(&name, &id, b"").await;
+        let mut entered = moves.enter(&name, &id, b"").await;
         for _ in 0..5 {
             if entered.is_err() {
-                entered = session.enter(&name, &id, b"").await;
+                entered = moves.enter(&name, &id, b"").await;
             }
         }
         entered.expect("entered by way of the other server");
-        session.leave(&name, &id).await.expect("left");
-        assert!(session.list(&name).await.expect("listed").queue.is_empty());
+        moves.leave(&name, &id).await.expect("left");
+        assert!(moves.list(&name).await.expect("listed").queue.is_empty());
         zookeeper.nodes[follower].process.cont();
         sleep(Duration::from_millis(700)).await;
         late += entries(&mut operator, "plain").await.len();
         assert!(entries(&mut operator, "x").await.is_empty(), "round {round}: an orphan under a live session");
-        session.keep_alive().await.expect("the session lives");
+        moves.keep_alive().await.expect("the session lives");
         control.set(Proxied::Pass);
         let _ = stays.leave(&plain, &other_id).await;
-        session.close().await.expect("closed");
+        moves.close().await.expect("closed");
         for left in entries(&mut operator, "plain").await {
             operator.try_delete(&format!("/n/plain/{left}")).await;
         }

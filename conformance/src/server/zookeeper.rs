@@ -23,7 +23,9 @@ mod wire;
 /// How long a server is waited for that an operator asks something.
 const SOON: Duration = Duration::from_secs(20);
 
-const CLASS_PATH: [&str; 2] = ["/usr/share/java/zookeeper.jar", "/usr/share/java/slf4j-simple.jar"];
+/// The first one names what it needs itself, but for the codecs of Netty, without which there is no TLS.
+const CLASS_PATH: [&str; 3] =
+    ["/usr/share/java/zookeeper.jar", "/usr/share/java/slf4j-simple.jar", "/usr/share/java/netty-codec.jar"];
 
 /// A small virtual machine that starts fast: in half a second, and as much processor time.
 const JAVA: [&str; 8] = [
