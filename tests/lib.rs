@@ -1,10 +1,13 @@
 //! What tests share.
 
+pub mod client;
 pub mod ledger;
 pub mod mount;
+pub mod load;
 pub mod on_etcd;
 pub mod on_sqlite;
 pub mod on_zk;
+pub mod siege;
 
 /// How often something is repeated: `TENURE_ROUNDS` times, or so many times by default.
 pub fn rounds(default: usize) -> usize {

@@ -4,10 +4,8 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::print_stdout, reason = "what was measured is to be seen beside the result of the test")]
 
-mod client;
 mod clients_cut;
 mod deposed;
-mod load;
 mod servers_cut;
 
 use std::time::Duration;
@@ -19,9 +17,8 @@ use tenure_conformance::{
         until,
     },
 };
+use tenure_tests::client::Client;
 use tokio::sync::{Mutex, MutexGuard};
-
-use self::client::Client;
 
 /// Clusters beside each other would take each other's processor time, and lose their leaders for that.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
@@ -50,15 +47,16 @@ impl World {
         [self.server((at + 1) % 3), self.server((at + 2) % 3)]
     }
 
-    fn client_host(&self, number: usize) -> &Host {
-        &self.net.hosts[3 + number]
+    /// The client with this number, which asks the server `first` first.
+    async fn client(&self, number: usize, first: usize, settings: &str) -> Client {
+        self.client_of(number, &[first % 3, (first + 1) % 3, (first + 2) % 3], settings).await
     }
 
-    /// The client with this number, which asks the server `first` first.
-    async fn client(&self, number: usize, first: usize, settings: &'static str) -> Client {
-        let nodes = &self.etcd.nodes;
-        let servers: Vec<_> = (0..3).map(|after| nodes[(first + after) % 3].client.to_string()).collect();
-        Client::start(self.client_host(number), servers.join(","), settings).await
+    /// The client with this number, which knows these servers.
+    async fn client_of(&self, number: usize, servers: &[usize], settings: &str) -> Client {
+        let servers: Vec<_> = servers.iter().map(|at| self.etcd.nodes[*at].client.to_string()).collect();
+        let url = format!("etcd://{}/n?{settings}", servers.join(","));
+        Client::start(Some(&self.net.hosts[3 + number]), &url).await
     }
 
     async fn leader(&self) -> usize {

@@ -6,10 +6,10 @@ use tenure_conformance::{
     netns::Cut,
     server::{etcd::Release, until},
 };
-use tenure_tests::on_etcd::rounds;
+use tenure_tests::{load::Load, rounds};
 use tokio::time::sleep;
 
-use super::{World, load::Load};
+use super::World;
 
 /// How long a cut lasts: several elections.
 const CUT: Duration = Duration::from_secs(4);
@@ -37,7 +37,7 @@ async fn strike(world: &mut World, (whom, cut): (Whom, Cut)) -> u64 {
     let at = if whom == Whom::Follower { (leader + 1) % 3 } else { leader };
     let label = format!("{whom:?} {cut:?}");
     let clients = [world.client(0, at, "ttl=8s").await, world.client(1, at + 1, "ttl=8s").await];
-    let load = Load::start(clients).await;
+    let load = Load::start(clients, 10, 10).await;
     load.goes_on("before").await;
     load.longest();
     let from = if whom == Whom::LeaderFromItsPeers { world.others(at).to_vec() } else { Vec::new() };
