@@ -54,6 +54,11 @@ impl Siege {
         Self { ledger, held, told, waiting }
     }
 
+    /// How many are still held.
+    pub fn held(&self) -> usize {
+        self.held.iter().filter(|guard| guard.is_held()).count()
+    }
+
     /// All is lost by the own deadline, and then granted to the other.
     ///
     /// # Panics

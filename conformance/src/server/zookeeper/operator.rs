@@ -86,6 +86,11 @@ impl Operator {
         self.call(5, request).await.unwrap_or_else(|code| panic!("{path} is not set: {code}"));
     }
 
+    /// The names below a node as this server knows them, which may be long out of date; it is asked what it knows, and asks nobody.
+    pub async fn list_here(&mut self, path: &str) -> Vec<String> {
+        self.look(8, path).await.map(names).unwrap_or_default()
+    }
+
     /// A node's value, if it is there.
     pub async fn get(&mut self, path: &str) -> Option<(Vec<u8>, Stat)> {
         let mut answer = self.read(4, path).await?;
@@ -97,11 +102,7 @@ impl Operator {
 
     /// The names of the nodes below one, in alphabetical order; none if it is not there.
     pub async fn list(&mut self, path: &str) -> Vec<String> {
-        let Some(mut answer) = self.read(8, path).await else { return Vec::new() };
-        let mut names: Vec<_> =
-            (0..answer.int()).map(|_| String::from_utf8(answer.bytes()).expect("a name is text")).collect();
-        names.sort();
-        names
+        self.read(8, path).await.map(names).unwrap_or_default()
     }
 
     /// Ends a session of another client: the server believes that we are that client. This operator reaches nobody any more afterwards.
@@ -130,6 +131,10 @@ impl Operator {
     /// A read that misses nothing that was answered before it began.
     async fn read(&mut self, kind: i32, path: &str) -> Option<Answer> {
         self.call(9, Request::default().bytes(path.as_bytes())).await.expect("a server syncs any path");
+        self.look(kind, path).await
+    }
+
+    async fn look(&mut self, kind: i32, path: &str) -> Option<Answer> {
         match self.call(kind, Request::default().bytes(path.as_bytes()).byte(0)).await {
             Ok(answer) => Some(answer),
             Err(NO_NODE) => None,
@@ -155,6 +160,13 @@ impl Operator {
         self.stream.read_exact(&mut answer).await.ok()?;
         Some(Answer::new(answer))
     }
+}
+
+fn names(mut answer: Answer) -> Vec<String> {
+    let mut names: Vec<_> =
+        (0..answer.int()).map(|_| String::from_utf8(answer.bytes()).expect("a name is text")).collect();
+    names.sort();
+    names
 }
 
 /// The password of a session: a server makes it of the id alone, with the generator of Java, so that any server knows it.
