@@ -31,6 +31,8 @@ pub struct Fall {
     pub lost: Duration,
     /// The first of the other's grants.
     pub granted: Duration,
+    /// The shortest time from a loss that was told to the next grant of the same name.
+    pub gap: Duration,
     /// All was lost by the clock alone.
     pub by_clock: bool,
 }
@@ -64,12 +66,13 @@ impl Siege {
     /// # Panics
     /// If anything is held by both, or told after the next grant.
     pub async fn falls(self, cut: Instant, other: &Client) -> Fall {
-        let mut fall = Fall { lost: Duration::ZERO, granted: Duration::MAX, by_clock: true };
+        let mut fall = Fall { lost: Duration::ZERO, granted: Duration::MAX, gap: Duration::MAX, by_clock: true };
         for ((held, told), waiting) in self.held.iter().zip(self.told).zip(self.waiting) {
             let (guard, granted) = waiting.await.expect("taken over");
             assert!(!held.is_held() && guard.token() > held.token());
             let (reason, lost) = told.await.expect("no panic");
             assert!(lost < granted, "{reason}, told after the next grant");
+            fall.gap = fall.gap.min(granted - lost);
             fall.by_clock &= reason == LossReason::Expired;
             fall.lost = fall.lost.max(lost.saturating_duration_since(cut));
             fall.granted = fall.granted.min(granted.saturating_duration_since(cut));

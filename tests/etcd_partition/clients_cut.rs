@@ -23,7 +23,7 @@ async fn a_client_that_is_cut_off_gives_up_before_others_are_granted() {
             let siege = Siege::lay(&holder, &other).await;
             sleep(Duration::from_millis(1500)).await; // renewed by now
             holder.host().cut(cut, &[]);
-            let Fall { lost, granted, by_clock } = siege.falls(Instant::now(), &other).await;
+            let Fall { lost, granted, by_clock, .. } = siege.falls(Instant::now(), &other).await;
             assert!(by_clock && lost < TTL, "told {lost:?} after the cut");
             holder.host().heal();
             works_again(&holder).await;
@@ -45,7 +45,7 @@ async fn a_client_that_reaches_only_a_server_without_majority_gives_up_in_time()
                 let siege = Siege::lay(&holder, &other).await;
                 sleep(Duration::from_millis(1500)).await;
                 world.server(at).cut(Cut::Off, &world.others(at));
-                let Fall { lost, granted, by_clock } = siege.falls(Instant::now(), &other).await;
+                let Fall { lost, granted, by_clock, .. } = siege.falls(Instant::now(), &other).await;
                 // A leader notices within two election timeouts of half a second that nobody follows.
                 assert!(by_clock && lost < TTL + Duration::from_millis(1500), "told {lost:?} after the cut");
                 world.server(at).heal();
