@@ -10,7 +10,7 @@ use tenure_conformance::server::{
     until,
     zookeeper::{Setup, Zookeeper},
 };
-use tenure_tests::rounds;
+use tenure_tests::{on_zk::until_queued, rounds};
 
 use self::program::{Kind, Program};
 
@@ -19,27 +19,13 @@ const SOON: Duration = Duration::from_secs(10);
 /// Of so many rounds, one kills the holder.
 const KILLED: usize = 5;
 
-async fn until_queued(zookeeper: &Zookeeper, count: usize) {
-    let mut operator = zookeeper.operator().await;
-    let end = Instant::now() + SOON;
-    loop {
-        let names = operator.list("/n/x").await;
-        if names.len() == count {
-            break;
-        }
-        assert!(Instant::now() < end, "there are never {count}: {names:?}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    assert!(operator.close().await);
-}
-
 /// One holds, the other waits; then the first one lets go, or is killed and replaced.
 async fn hand_over(zookeeper: &Zookeeper, [first, second]: [&mut Program; 2], kill: bool) {
     let kinds = (first.kind(), second.kind());
     first.lock().await;
     let token = first.locked(SOON).await.expect("granted");
     second.lock().await;
-    until_queued(zookeeper, 2).await;
+    until_queued(zookeeper, "x", 2).await;
     assert_eq!(second.locked(Duration::from_millis(30)).await, None, "both of {kinds:?} hold");
     if kill {
         let next = Program::start(first.kind(), zookeeper, "x", TTL).await;
