@@ -37,7 +37,7 @@ async fn strike(world: &mut World, (whom, cut): (Whom, Cut)) -> u64 {
     let at = if whom == Whom::Follower { (leader + 1) % 3 } else { leader };
     let label = format!("{whom:?} {cut:?}");
     let clients = [world.client(0, at, "ttl=8s").await, world.client(1, at + 1, "ttl=8s").await];
-    let load = Load::start(clients, 10, 10).await;
+    let load = Load::start(clients, 50, 50).await;
     load.goes_on("before").await;
     load.longest();
     let from = if whom == Whom::LeaderFromItsPeers { world.others(at).to_vec() } else { Vec::new() };
