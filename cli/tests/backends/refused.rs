@@ -71,7 +71,7 @@ fn another_token_base(place: &Place) {
 }
 
 /// Schemes of backends over a network. A new one is a line here.
-const NETWORKED: [&str; 1] = ["etcd"];
+const NETWORKED: [&str; 2] = ["etcd", "zk"];
 
 #[test]
 fn nobody_answers_and_nobody_is_there() {

@@ -4,7 +4,10 @@ use std::any::Any;
 
 use tenure_core::{Strength, random_hex};
 
-use super::etcd::{Release, Setup};
+use super::{
+    etcd::{Release, Setup},
+    zookeeper,
+};
 
 /// A backend that a test has started, for as long as this lives.
 #[derive(Debug)]
@@ -28,7 +31,7 @@ impl Place {
 
     /// One of every kind that processes can share.
     pub async fn shared() -> Vec<Self> {
-        vec![Self::sqlite(), Self::etcd("etcd", 1).await, Self::etcd("etcd x3", 3).await]
+        vec![Self::sqlite(), Self::etcd("etcd", 1).await, Self::etcd("etcd x3", 3).await, Self::zk("zk x3").await]
     }
 
     /// A world of its own in this process.
@@ -52,6 +55,13 @@ impl Place {
         let setup = if servers == 1 { Setup::single } else { Setup::cluster };
         let servers = setup(Release::Packaged).start().await;
         let url = format!("etcd://{}", servers.hosts());
+        Self { label, strength: Strength::Consensus, url, keeper: Box::new(servers) }
+    }
+
+    /// An ensemble of three of its own.
+    pub async fn zk(label: &'static str) -> Self {
+        let servers = zookeeper::Setup::cluster().start().await;
+        let url = format!("zk://{}", servers.hosts());
         Self { label, strength: Strength::Consensus, url, keeper: Box::new(servers) }
     }
 
