@@ -70,7 +70,7 @@ struct Outcome {
 /// The leader is stopped until it has been deposed for a while, and asked the moment it goes on.
 async fn depose(world: &mut World, cut: bool) -> Outcome {
     let leader = world.leader().await;
-    let host = world.client_host(0).clone();
+    let host = world.net.hosts[3].clone();
     let address = |at: usize| world.etcd.nodes[at % 3].client.to_string();
     let hosts = [address(leader), address(leader + 1), address(leader + 2)];
     let plain = host.run(Plain::start(hosts[0].clone())).await;
