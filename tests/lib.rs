@@ -2,8 +2,8 @@
 
 pub mod client;
 pub mod ledger;
-pub mod mount;
 pub mod load;
+pub mod mount;
 pub mod on_etcd;
 pub mod on_sqlite;
 pub mod on_zk;

@@ -47,8 +47,8 @@ async fn story(elections: &[Election], leaders: usize) -> Vec<FencingToken> {
 async fn all_end_with_the_true_leader(mut service: Service) {
     let (mut watching, mut elections) = (Vec::new(), Vec::new());
     for _ in 0..5 {
-        watching.push(service.election("ttl=5s").await);
-        elections.push(service.election("ttl=5s").await);
+        watching.push(service.election("ttl=8s").await);
+        elections.push(service.election("ttl=8s").await);
     }
     let observers: Vec<_> = (0..OBSERVERS).map(|number| observe(&watching[number % watching.len()])).collect();
     let mut led = story(&elections, 10).await;
@@ -66,6 +66,7 @@ async fn all_end_with_the_true_leader(mut service: Service) {
     led.push(last.token());
     sleep(Duration::from_secs(1)).await;
     let led: BTreeSet<_> = led.into_iter().collect();
+    assert!(last.is_held(), "it is not the last one: {:?}", last.state());
     let mut seen = 0;
     for (told, task) in observers {
         assert!(!task.is_finished(), "an observer has ended");
@@ -83,4 +84,9 @@ async fn all_end_with_the_true_leader(mut service: Service) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fifty_observers_end_with_the_true_leader_on_etcd() {
     all_end_with_the_true_leader(Service::etcd().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fifty_observers_end_with_the_true_leader_on_zookeeper() {
+    all_end_with_the_true_leader(Service::zookeeper().await).await;
 }
