@@ -95,7 +95,7 @@ impl Hosts {
         let mut asking = JoinSet::new();
         for at in (0..self.count()).filter(|at| *at != than && !unasked[*at]) {
             let servers = self.0.clone();
-            asking.spawn(async move { servers.ask(at, wanted, patience.max(wanted / 4)).await });
+            asking.spawn(async move { servers.ask(at, wanted, patience * 10).await });
         }
         let end = Instant::now() + patience;
         let mut answer = Ok(());

@@ -9,7 +9,7 @@
 //! * Creates within a transaction are answered without a number, so what gets a token is created by itself.
 //! * `Client::lock`, persistent watches and `delete` in the background lose or leak nodes: none of them is used.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use tokio::sync::{RwLock, RwLockReadGuard, watch};
 use zookeeper_client::{
@@ -104,10 +104,16 @@ impl Way {
         let scheme = if self.tls.is_some() { "tcp+tls" } else { "tcp" };
         let client = leash.hold(connector.connect(&format!("{scheme}://{host}"))).await.map_err(fault)?;
         let states = client.state_watcher();
-        let _ = follow.send(Box::new(move || states.peek_state() == SessionState::SyncConnected));
         let (granted, identity) = (client.session_timeout(), Identity(client.session().clone()));
         let acls = if self.private { Acls::creator_all() } else { Acls::anyone_all() };
-        Ok(Link { host: host.to_owned(), client: RwLock::new(Some(client)), ended, granted, identity, acls })
+        let client = Arc::new(RwLock::new(Some(client)));
+        // With it goes the client: the library ends the session once that is dropped, unless its task has ended before.
+        let held = client.clone();
+        let _ = follow.send(Box::new(move || {
+            let _held = &held;
+            states.peek_state() == SessionState::SyncConnected
+        }));
+        Ok(Link { host: host.to_owned(), client, ended, granted, identity, acls })
     }
 }
 
@@ -118,7 +124,7 @@ pub(crate) struct Link {
     /// How long a session lasts without a word, as this server says.
     pub(crate) granted: Duration,
     pub(crate) identity: Identity,
-    client: RwLock<Option<Client>>,
+    client: Arc<RwLock<Option<Client>>>,
     ended: watch::Sender<bool>,
     acls: Acls<'static>,
 }

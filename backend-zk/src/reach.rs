@@ -1,15 +1,22 @@
 //! How a session reaches the servers: by one link at a time. When that breaks, the session is taken up anew, by way of another server.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{
+    future::Future,
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use tenure_core::{ErrorKind, Result};
-use tokio::time::{Instant, timeout};
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, timeout},
+};
 
 use crate::{
     error::{Failure, Fault, Refusal, settled},
     hosts::check_grant,
     link::Link,
-    session::Shared,
+    session::{PASSED, Shared},
 };
 
 /// A failure to reach any server is everybody's for so long: a hundred who wait need not find out one after the other.
@@ -19,7 +26,25 @@ const SHARED_FAILURE: Duration = Duration::from_millis(50);
 #[derive(Default)]
 pub(crate) struct Slot {
     pub(crate) link: Option<Arc<Link>>,
-    pub(crate) failed: Option<(Instant, Failure)>,
+    failed: Option<(Instant, Failure)>,
+    /// Ends the session in time, unless the runtime it was started in has ended.
+    ending: Option<JoinHandle<()>>,
+}
+
+impl Slot {
+    /// Of a session that has a link.
+    pub(crate) fn new(link: Link, session: &Weak<Shared>) -> Self {
+        let mut slot = Self { link: Some(Arc::new(link)), ..Self::default() };
+        slot.end_in_time(session);
+        slot
+    }
+
+    /// Whoever has a link keeps the session alive; so somebody has to see to its end.
+    fn end_in_time(&mut self, session: &Weak<Shared>) {
+        if self.ending.as_ref().is_none_or(JoinHandle::is_finished) {
+            self.ending = Some(tokio::spawn(end_in_time(session.clone())));
+        }
+    }
 }
 
 impl Shared {
@@ -69,6 +94,7 @@ impl Shared {
         slot.failed = link.as_ref().err().map(|failure| (Instant::now(), failure.clone()));
         let link = Arc::new(link?);
         slot.link = Some(link.clone());
+        slot.end_in_time(&self.me);
         Ok(link)
     }
 
@@ -84,6 +110,7 @@ impl Shared {
                 if failure.kind == ErrorKind::SessionLost {
                     self.end("the session is over: ZooKeeper has ended it");
                 }
+                self.hosts.turn_from_at(at);
                 return Err(failure);
             }
         };
@@ -137,5 +164,23 @@ impl Shared {
         } else {
             Err(Failure::broken(&link.host, "before it confirmed the end of the session"))
         }
+    }
+}
+
+/// Ends a session whose deadline has passed: whoever has it has lost it, and nobody shall wait for it any longer. The client library would
+/// keep it alive for ever.
+async fn end_in_time(session: Weak<Shared>) {
+    while let Some(shared) = session.upgrade() {
+        if shared.lease.is_over(&shared.clock) {
+            shared.end(PASSED);
+            let link = shared.slot.lock().await.link.take();
+            if let Some(link) = link {
+                let _ = timeout(shared.limit(), link.close()).await;
+            }
+            return;
+        }
+        let (clock, deadline) = (shared.clock.clone(), shared.deadline());
+        drop(shared);
+        clock.sleep_until(deadline).await;
     }
 }

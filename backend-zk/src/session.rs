@@ -26,6 +26,9 @@ use crate::{
     token_base, values, watch,
 };
 
+/// Why a session is over that nobody has renewed.
+pub(crate) const PASSED: &str = "the session is over: its deadline has passed";
+
 /// Why a session is over that was closed.
 const CLOSED: &str = "the session is over: it was closed";
 
@@ -34,6 +37,7 @@ pub(crate) struct ZkSession(pub(crate) Arc<Shared>);
 
 /// An open session.
 pub(crate) struct Shared {
+    pub(crate) me: Weak<Self>,
     pub(crate) keys: Keys,
     pub(crate) clock: Clock,
     /// The number that ZooKeeper gave it, which its nodes have as their owner.
@@ -78,7 +82,8 @@ impl Shared {
         };
         let lease = Lease::new(link.granted, opening);
         lease.renewed(sent, clock.now());
-        let shared = Arc::new(Self {
+        let shared = Arc::new_cyclic(|me| Self {
+            me: me.clone(),
             keys: keys.clone(),
             clock: clock.clone(),
             id,
@@ -89,11 +94,10 @@ impl Shared {
             identity: link.identity.clone(),
             timeout: link.granted,
             lease,
-            slot: Mutex::new(Slot { link: Some(Arc::new(link)), failed: None }),
+            slot: Mutex::new(Slot::new(link, me)),
             beating: Mutex::new(()),
             over: OnceLock::new(),
         });
-        tokio::spawn(end_in_time(Arc::downgrade(&shared)));
         Ok(shared)
     }
 
@@ -115,6 +119,9 @@ impl Shared {
     /// # Errors
     /// `SessionLost`, with the reason, once it is not.
     pub(crate) fn check(&self) -> Result<()> {
+        if self.lease.is_over(&self.clock) {
+            self.end(PASSED);
+        }
         self.over.get().map_or(Ok(()), |why| Err(lost(why)))
     }
 
@@ -142,32 +149,11 @@ impl Shared {
         match self.attempt(beat).await? {
             Ok((sent, answered)) => {
                 let renewed = self.lease.renewed(sent, answered);
-                renewed.ok_or_else(|| self.end("the session is over: its deadline has passed"))
+                renewed.ok_or_else(|| self.end(PASSED))
             }
             Err(Refusal::NoNode) => Err(self.end_unmarked()),
             Err(refusal) => Err(refusal.into_error(&self.marker)),
         }
-    }
-}
-
-/// Ends a session whose deadline has passed: whoever has it has lost it, and nobody shall wait for it any longer. The client library would
-/// keep it alive for ever.
-async fn end_in_time(session: Weak<Shared>) {
-    while let Some(shared) = session.upgrade() {
-        if shared.over.get().is_some() {
-            return;
-        }
-        if shared.lease.is_over(&shared.clock) {
-            shared.end("the session is over: its deadline has passed");
-            let link = shared.slot.lock().await.link.take();
-            if let Some(link) = link {
-                let _ = timeout(shared.limit(), link.close()).await;
-            }
-            return;
-        }
-        let (clock, deadline) = (shared.clock.clone(), shared.deadline());
-        drop(shared);
-        clock.sleep_until(deadline).await;
     }
 }
 

@@ -6,7 +6,7 @@ use tenure_core::{Error, ErrorKind, Result};
 use tokio::join;
 
 use crate::{
-    error::{Fault, Refusal, unexpected},
+    error::{Refusal, if_there, unexpected},
     link::{Children, Kind, Link, Node},
     session::Shared,
 };
@@ -15,17 +15,18 @@ use crate::{
 pub(crate) async fn settle(session: &Shared, base: u64) -> Result<u64> {
     let path = &*session.keys.token_base();
     let value = &*base.to_string();
-    let first = |link: Arc<Link>| async move { link.create(path, Kind::Persistent, value.as_bytes()).await };
-    match session.attempt(first).await? {
-        Ok(()) => return Ok(base),
-        Err(Refusal::NodeExists) => {}
-        Err(refusal) => return Err(refusal.into_error(path)),
-    }
-    let (stored, node, sessions) = look(session, path).await?;
+    let Some(Stored { number, node, sessions }) = look(session, path).await? else {
+        let first = |link: Arc<Link>| async move { link.create(path, Kind::Persistent, value.as_bytes()).await };
+        return match session.attempt(first).await? {
+            Ok(()) => Ok(base),
+            Err(Refusal::NodeExists) => Err(meanwhile(path)), // so that it is looked at again
+            Err(refusal) => Err(refusal.into_error(path)),
+        };
+    };
     // Every session has a node there, made before it settles the base.
     let alone = sessions.names.iter().all(|name| session.marker.rsplit('/').next() == Some(name));
-    if stored >= base || !alone {
-        return Ok(stored);
+    if number >= base || !alone {
+        return Ok(number);
     }
     // Each session that is opened raises the version of what they stand in.
     let (parent, unchanged) = (&*session.keys.sessions(), sessions.parent.version);
@@ -33,27 +34,34 @@ pub(crate) async fn settle(session: &Shared, base: u64) -> Result<u64> {
         |link: Arc<Link>| async move { link.set_if((path, node.version), value.as_bytes(), (parent, unchanged)).await };
     match session.attempt(raise).await? {
         Ok(()) => Ok(base),
-        Err(Refusal::BadVersion) => {
-            let (now, ..) = look(session, path).await?;
-            if now >= stored { Ok(now) } else { Err(unexpected("the stored token_base went down")) }
-        }
+        Err(Refusal::BadVersion) => Err(meanwhile(path)),
         Err(refusal) => Err(refusal.into_error(path)),
     }
 }
 
+fn meanwhile(path: &str) -> Error {
+    Error::new(ErrorKind::Unavailable, format!("the node {path} of ZooKeeper was changed meanwhile"))
+}
+
+struct Stored {
+    number: u64,
+    node: Node,
+    sessions: Children,
+}
+
 /// What is stored, and which sessions are open.
-async fn look(session: &Shared, path: &str) -> Result<(u64, Node, Children)> {
+async fn look(session: &Shared, path: &str) -> Result<Option<Stored>> {
     let sessions = &*session.keys.sessions();
     let both = |link: Arc<Link>| async move {
         let (synced, stored, sessions) = join!(biased; link.sync(path), link.get(path), link.children(sessions));
         synced?;
-        Ok::<_, Fault>((stored?, sessions?))
+        Ok(if_there(stored)?.zip(if_there(sessions)?))
     };
-    let ((value, node), sessions) = session.attempt(both).await?.map_err(|refusal| refusal.into_error(path))?;
+    let found = session.attempt(both).await?.map_err(|refusal| refusal.into_error(path))?;
+    let Some(((value, node), sessions)) = found else { return Ok(None) };
     let number = std::str::from_utf8(&value).ok().and_then(|text| text.trim().parse().ok());
     let number = number.ok_or_else(|| {
-        let message = format!("the node {path} of ZooKeeper has no number in it: write the token_base there");
-        Error::new(ErrorKind::Unexpected, message)
+        unexpected(format!("the node {path} of ZooKeeper has no number in it: write the token_base there"))
     })?;
-    Ok((number, node, sessions))
+    Ok(Some(Stored { number, node, sessions }))
 }

@@ -27,6 +27,7 @@ async fn an_enter_is_one_round_trip_and_so_is_a_leave() {
     let first = ContenderId::random(Mode::Write);
     session.enter(&name, &first, b"").await.expect("the queue is made");
     proxy.set(Proxied::DelayReplies(delay));
+    let mut fastest = [Duration::MAX; 2];
     for _ in 0..10 {
         let (id, start) = (ContenderId::random(Mode::Write), Instant::now());
         let entered = session.enter(&name, &id, b"").await.expect("entered");
@@ -34,11 +35,10 @@ async fn an_enter_is_one_round_trip_and_so_is_a_leave() {
         assert_eq!(entered.snapshot.queue.len(), 2);
         session.leave(&name, &id).await.expect("left");
         let leave = start.elapsed();
-        println!("with {delay:?} to answer: entered in {enter:?}, left in {leave:?}");
-        for took in [enter, leave] {
-            assert!(took >= delay && took < delay * 19 / 10, "{took:?}");
-        }
+        fastest = [fastest[0].min(enter), fastest[1].min(leave)];
     }
+    println!("with {delay:?} to answer: entered and left in {fastest:?}");
+    assert!(fastest.iter().all(|took| *took >= delay && *took < delay * 19 / 10), "{fastest:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -111,7 +111,7 @@ async fn a_deadline_counts_from_the_sending() {
         // The one before was sent so long before its answer.
         let latest = (before - delay + timeout).since_boot + Duration::from_millis(20);
         assert!(deadline.since_boot <= latest, "{:?} too late", deadline.since_boot.saturating_sub(latest));
-        assert!(deadline.since_boot > clock.now().since_boot + opened.ttl - delay * 2, "it is worth too little");
+        assert!(deadline.since_boot > clock.now().since_boot + opened.ttl - delay * 5, "it is worth too little");
         before = clock.now();
     }
 }

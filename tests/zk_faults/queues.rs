@@ -39,17 +39,19 @@ async fn a_queue_that_vanishes_between_any_two_calls_disturbs_nobody() {
         async move {
             let (mut removed, end) = (0, Instant::now() + Duration::from_secs(4));
             while Instant::now() < end {
-                removed += u32::from(operator.try_delete("/n/x").await);
+                for queue in ["/n/x", "/n/y"] {
+                    removed += u32::from(operator.try_delete(queue).await);
+                }
             }
             removed
         }
     });
     let mut workers = Vec::new();
-    for coordinator in coordinators {
+    for (coordinator, name) in coordinators.into_iter().zip(["x", "y"]) {
         workers.push(tokio::spawn(async move {
             let (mut grants, end) = (Vec::new(), Instant::now() + Duration::from_secs(4));
             while Instant::now() < end {
-                let guard = coordinator.lock("x").await.expect("granted");
+                let guard = coordinator.lock(name).await.expect("granted");
                 grants.push(guard.token());
                 guard.release().await.expect("released");
             }
