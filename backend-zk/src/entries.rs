@@ -16,7 +16,7 @@
 //! One gap is left: a thread of the same server that has read a request and stands still between that and putting it in line, for as long as
 //! taking up the session takes. So ids that were left in doubt are looked for again with each keep-alive, for one timeout.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering};
 
 use tenure_core::{ContenderId, Entered, Error, ErrorKind, QueueName, Result, Snapshot, check_value};
 use tokio::join;
@@ -68,7 +68,7 @@ async fn append(
     value: &[u8],
     place: &mut Place,
 ) -> Result<Option<Entered>> {
-    let (prefix, revision) = (prefix(queue, id), sightings::now());
+    let (prefix, revision, newest) = (prefix(queue, id), sightings::now(), session.newest.load(Ordering::Acquire));
     place.unanswered += 1;
     let both = |link: Arc<Link>| async move {
         let (made, children) = join!(biased; link.append(&prefix, value), link.children(queue));
@@ -81,6 +81,14 @@ async fn append(
         Err(Refusal::NoNode) => return Ok(None),
         Err(refusal) => return Err(refusal.into_error(queue)),
     };
+    session.newest.fetch_max(node.made, Ordering::AcqRel);
+    if node.made < newest {
+        return Err(session.end(&format!(
+            "the session is over: the data of ZooKeeper went back from {newest} to {}, as after a restore from a backup: tokens may repeat, \
+             so raise token_base above every token that was given",
+            node.made
+        )));
+    }
     let children = children.map_err(|refusal| refusal.into_error(queue));
     place.path = Some(entry);
     let children = children?;

@@ -3,7 +3,7 @@
 
 use std::{
     fmt,
-    sync::{Arc, OnceLock, Weak},
+    sync::{Arc, OnceLock, Weak, atomic::AtomicI64},
     time::Duration,
 };
 
@@ -45,6 +45,8 @@ pub(crate) struct Shared {
     /// The node that stands for the session.
     pub(crate) marker: String,
     pub(crate) places: Places,
+    /// The highest number that a node of ours was given.
+    pub(crate) newest: AtomicI64,
     pub(crate) sightings: Sightings,
     pub(crate) hosts: Arc<Hosts>,
     pub(crate) identity: Identity,
@@ -89,6 +91,7 @@ impl Shared {
             id,
             marker,
             places: Places::default(),
+            newest: AtomicI64::new(0),
             sightings: Sightings::default(),
             hosts: hosts.clone(),
             identity: link.identity.clone(),

@@ -12,4 +12,5 @@ mod late;
 mod loss;
 mod outage;
 mod queues;
+mod restore;
 mod tls;
