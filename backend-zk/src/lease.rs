@@ -30,6 +30,8 @@ pub(crate) struct Lease {
 #[derive(Debug)]
 struct State {
     deadline: Moment,
+    /// The latest one that a keep-alive was answered with.
+    told: Moment,
     /// It has passed, and that was acted on: nothing moves it any more.
     over: bool,
     /// Keep-alives that were answered, and can still prove something.
@@ -56,7 +58,8 @@ pub(crate) fn timeout_for(validity: Duration) -> Duration {
 impl Lease {
     /// Of a session whose opening was sent then. The leader makes a session, so it knows of it by then for certain.
     pub(crate) fn new(timeout: Duration, opening: Moment) -> Self {
-        let state = State { deadline: opening + validity(timeout), over: false, beats: VecDeque::new() };
+        let deadline = opening + validity(timeout);
+        let state = State { deadline, told: deadline, over: false, beats: VecDeque::new() };
         Self { timeout, state: Mutex::new(state) }
     }
 
@@ -64,9 +67,13 @@ impl Lease {
         self.state().deadline
     }
 
-    /// From when on a keep-alive proves more than is known.
+    /// From when on a keep-alive can be answered with a later deadline than before; `None` if at once. A session that was taken to another
+    /// server, for the sake of any call, was checked there: that may have proven more than was told.
     pub(crate) fn due(&self) -> Option<Moment> {
         let state = self.state();
+        if state.deadline.since_boot > state.told.since_boot {
+            return None;
+        }
         let more = |beat: &&Beat| (beat.sent + self.timeout).since_boot > state.deadline.since_boot;
         state.beats.iter().find(more).map(|beat| beat.answered + self.spacing())
     }
@@ -96,6 +103,13 @@ impl Lease {
             }
         }
         Some(state.deadline)
+    }
+
+    /// The same, and the deadline is told.
+    pub(crate) fn tell(&self, sent: Moment, answered: Moment) -> Option<Moment> {
+        let deadline = self.renewed(sent, answered)?;
+        self.state().told = deadline;
+        Some(deadline)
     }
 
     /// A quarter, and an eighth of that for the ping to travel.
@@ -135,17 +149,29 @@ mod tests {
     }
 
     #[test]
+    fn what_another_call_has_proven_is_told_at_once() {
+        let lease = Lease::new(T, at(0));
+        lease.tell(at(10), at(20));
+        lease.tell(at(920), at(930)).expect("not over");
+        assert_eq!(lease.due(), Some(at(1830)));
+        assert_eq!(lease.renewed(at(1900), at(1910)), Some(at(4120)), "the session was taken to another server");
+        assert_eq!(lease.due(), None, "until 4120 it is ours, and whoever keeps it alive believes until 3210");
+        assert_eq!(lease.tell(at(1950), at(1960)), Some(at(4120)));
+        assert_eq!(lease.due(), Some(at(2810)));
+    }
+
+    #[test]
     fn one_keep_alive_after_the_other_is_worth_what_was_wanted() {
         for wanted in [1000_u64, 2800, 10_000, 86_400_000].map(Duration::from_millis) {
             let timeout = timeout_for(wanted);
             let worth = validity(timeout);
             assert!(worth >= wanted && worth < wanted + Duration::from_millis(5), "{wanted:?}: {worth:?}");
             let lease = Lease::new(timeout, at(0));
-            lease.renewed(at(0), at(1));
+            lease.tell(at(0), at(1));
             let mut sent = at(0);
             for _ in 0..5 {
                 sent = lease.due().expect("one was sent before");
-                let deadline = lease.renewed(sent, sent + wanted / 100).expect("not over");
+                let deadline = lease.tell(sent, sent + wanted / 100).expect("not over");
                 assert!(deadline.since_boot >= (sent + wanted).since_boot, "{wanted:?}");
             }
             assert!(sent.since_boot > wanted, "{wanted:?}");

@@ -151,7 +151,7 @@ impl Shared {
         };
         match self.attempt(beat).await? {
             Ok((sent, answered)) => {
-                let renewed = self.lease.renewed(sent, answered);
+                let renewed = self.lease.tell(sent, answered);
                 renewed.ok_or_else(|| self.end(PASSED))
             }
             Err(Refusal::NoNode) => Err(self.end_unmarked()),
