@@ -19,6 +19,8 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 
 /// More than the silence that a leader and its followers bear, which is two seconds.
 const FAULT: Duration = Duration::from_secs(4);
+/// Until keep-alives prove as much again as in quiet times: three tenths of a session's timeout, and a little.
+const CALM: Duration = Duration::from_secs(6);
 /// A call is given up before a third of the ttl is over, and an election takes a second. There may be two of each.
 const LONGEST: Duration = Duration::from_secs(8);
 
@@ -36,6 +38,7 @@ async fn client(zookeeper: &Zookeeper, settings: &str) -> Client {
 async fn strike(zookeeper: &mut Zookeeper, load: &Load, at: usize, kill: bool) {
     let role = if zookeeper.leader().await == Some(at) { "leader" } else { "follower" };
     let label = format!("{} of the {role} {at}", if kill { "kill -9" } else { "SIGSTOP" });
+    sleep(CALM).await;
     load.longest();
     let process = &mut zookeeper.nodes[at].process;
     if kill {
@@ -61,21 +64,17 @@ async fn strike(zookeeper: &mut Zookeeper, load: &Load, at: usize, kill: bool) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn servers_that_die_or_stop_one_after_the_other_end_no_session() {
     let (mut zookeeper, _alone) = ensemble().await;
-    let clients = [client(&zookeeper, "ttl=8s").await, client(&zookeeper, "ttl=8s").await];
+    let clients = [client(&zookeeper, "ttl=12s").await, client(&zookeeper, "ttl=12s").await];
     let load = Load::start(clients, 25, 25).await;
     load.goes_on("before").await;
     let mut strikes = 0;
     for _ in 0..rounds(1) {
         for kill in [true, false] {
-            for at in 0..3 {
+            let leader = zookeeper.leader().await.expect("all serve");
+            for at in [leader, (leader + 1) % 3, (leader + 2) % 3] {
                 strike(&mut zookeeper, &load, at, kill).await;
                 strikes += 1;
             }
-        }
-        let leader = zookeeper.leader().await.expect("all serve");
-        for kill in [true, false] {
-            strike(&mut zookeeper, &load, leader, kill).await;
-            strikes += 1;
         }
     }
     println!("{strikes} strikes, {} turns, no lock lost, no two holders", load.end().await);

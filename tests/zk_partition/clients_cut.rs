@@ -77,7 +77,7 @@ async fn a_client_of_a_follower_that_lost_its_leader_gives_up_in_time() {
 async fn a_client_of_a_follower_with_a_flapping_link_gives_up_in_time() {
     let mut world = World::start(&PATIENT).await;
     let seed = u64::from(std::process::id());
-    let (rounds, dice, mut narrowest) = (rounds(3), Dice::new(seed), Duration::MAX);
+    let (rounds, dice, mut narrowest) = (rounds(2), Dice::new(seed), Duration::MAX);
     for round in 0..rounds {
         let leader = world.leader().await;
         let at = (leader + 1) % 3;
