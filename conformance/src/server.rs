@@ -2,6 +2,7 @@
 //! by the kernel if the test dies before that. A server that is not installed is a failure whose message is the command that installs it.
 
 use std::{
+    env,
     fs::{self, File},
     io,
     net::TcpListener,
@@ -23,6 +24,8 @@ mod place;
 
 pub use self::place::Place;
 pub mod zookeeper;
+pub mod postgres;
+pub mod s3;
 
 /// A port of this machine that nobody listens on: below those that outgoing connections take, so that it stays free over a restart.
 pub fn free_port() -> u16 {
@@ -46,6 +49,8 @@ pub struct Process {
     program: PathBuf,
     arguments: Vec<String>,
     log: PathBuf,
+    /// Whom it runs as, if not as we do.
+    user: Option<&'static str>,
     child: Child,
 }
 
@@ -55,9 +60,22 @@ impl Process {
     /// # Errors
     /// What the operating system says.
     pub fn start(program: impl Into<PathBuf>, arguments: Vec<String>, log: PathBuf) -> io::Result<Self> {
+        Self::start_as(None, program, arguments, log)
+    }
+
+    /// Starts a program that refuses to run as root as this user.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn start_as(
+        user: Option<&'static str>,
+        program: impl Into<PathBuf>,
+        arguments: Vec<String>,
+        log: PathBuf,
+    ) -> io::Result<Self> {
         let program = program.into();
-        let child = spawn(&program, &arguments, &log)?;
-        Ok(Self { program, arguments, log, child })
+        let child = spawn(user, &program, &arguments, &log)?;
+        Ok(Self { program, arguments, log, user, child })
     }
 
     /// SIGSTOP: it is silent, but its connections stay open. Returns once all its threads stand still.
@@ -87,7 +105,7 @@ impl Process {
     /// What the operating system says.
     pub fn restart(&mut self) -> io::Result<()> {
         self.kill();
-        self.child = spawn(&self.program, &self.arguments, &self.log)?;
+        self.child = spawn(self.user, &self.program, &self.arguments, &self.log)?;
         Ok(())
     }
 
@@ -128,17 +146,36 @@ impl Drop for Process {
     }
 }
 
-fn spawn(program: &Path, arguments: &[String], log: &Path) -> io::Result<Child> {
+fn spawn(user: Option<&str>, program: &Path, arguments: &[String], log: &Path) -> io::Result<Child> {
     let said = File::options().create(true).append(true).open(log)?;
+    let user = user.map(|user| ["--reuid", user, "--regid", user, "--clear-groups"]);
     // The kernel kills it if the thread that started it ends: that of the test.
     Command::new("setpriv")
         .args(["--pdeathsig", "KILL"])
+        .args(user.into_iter().flatten())
         .arg(program)
         .args(arguments)
         .stdin(Stdio::null())
         .stdout(said.try_clone()?)
         .stderr(said)
         .spawn()
+}
+
+/// Where an installed program is: on the PATH, or in one of these folders.
+///
+/// # Panics
+/// If it is not installed, with the command that installs it.
+fn installed(program: &str, folders: &[&str], install: &str) -> PathBuf {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let found = env::split_paths(&path).chain(folders.iter().map(PathBuf::from)).map(|folder| folder.join(program));
+    found.into_iter().find(|path| path.exists()).unwrap_or_else(|| panic!("{program} is missing: run `{install}`"))
+}
+
+/// Where what no distribution has is put, by scripts in `ci/`.
+fn cache() -> PathBuf {
+    let cache = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let cache = cache.or_else(|| env::var_os("HOME").map(|home| Path::new(&home).join(".cache")));
+    cache.expect("HOME is set").join("tenure")
 }
 
 /// The body of the answer to an HTTP request without TLS, or `None` if there is no good one soon.

@@ -36,16 +36,10 @@ impl Release {
                 let path = env::var_os("PATH").unwrap_or_default();
                 (env::split_paths(&path).collect(), "apt-get install etcd-server etcd-client")
             }
-            Self::V3_5 => (vec![Self::cache()], "ci/etcd-3.5"),
+            Self::V3_5 => (vec![super::cache().join("etcd-3.5.1")], "ci/etcd-3.5"),
         };
         let found = folders.iter().map(|folder: &PathBuf| folder.join(name)).find(|path| path.exists());
         found.unwrap_or_else(|| panic!("{name} of {self:?} is missing: run `{install}`"))
-    }
-
-    fn cache() -> PathBuf {
-        let cache = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-        let cache = cache.or_else(|| env::var_os("HOME").map(|home| Path::new(&home).join(".cache")));
-        cache.expect("HOME is set").join("tenure/etcd-3.5.1")
     }
 }
 
