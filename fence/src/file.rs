@@ -14,8 +14,8 @@ use tenure_core::FencingToken;
 
 use crate::{Fenced, Refusal};
 
-/// A file whose content is replaced as a whole, behind a fence. The mark is in a file of its own beside it, `NAME.fence`, which must stay
-/// there for as long as the resource exists.
+/// A file whose content is replaced as a whole, behind a fence. The mark is in a file of its own beside it, `NAME.fence`, and what is locked
+/// is `NAME.lock`: both must stay there for as long as the resource exists. A symbolic link is replaced, not followed.
 #[derive(Clone, Debug)]
 pub struct FencedFile {
     path: PathBuf,

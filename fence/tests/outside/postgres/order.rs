@@ -95,6 +95,25 @@ async fn a_newer_holder_reads_what_an_older_one_was_writing() {
     }
 }
 
+/// Two of one holder at the same time lose nothing either: an equal token is written too.
+#[tokio::test(flavor = "multi_thread")]
+async fn transactions_of_one_holder_come_one_after_the_other() {
+    let server = server(TABLE).await;
+    let (url, fence) = (server.url("postgres"), Fence::new("x"));
+    let (mut one, watcher) = (connect(&url).await.expect("it connects"), connect(&url).await.expect("it connects"));
+    fence.begin(&mut one, token(5)).await.expect("passes").commit().await.expect("committed");
+    for (done, level) in (1..).step_by(2).zip(LEVELS) {
+        let transaction = begin(&mut one, level).await;
+        fence.raise(&transaction, token(5)).await.expect("the holder");
+        let (url, other) = (url.clone(), fence.clone());
+        let second = tokio::spawn(async move { settled(&url, &other, 5, level).await });
+        blocked(&watcher).await;
+        transaction.execute("UPDATE total SET n = n + 1", &[]).await.expect("written");
+        transaction.commit().await.expect("committed");
+        assert_eq!(within(second).await.expect("no panic").expect("the same holder"), done + 1);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_transaction_that_is_rolled_back_has_raised_nothing() {
     let server = server(TABLE).await;
