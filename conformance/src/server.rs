@@ -23,9 +23,9 @@ pub mod etcd;
 mod place;
 
 pub use self::place::Place;
-pub mod zookeeper;
 pub mod postgres;
 pub mod s3;
+pub mod zookeeper;
 
 /// A port of this machine that nobody listens on: below those that outgoing connections take, so that it stays free over a restart.
 pub fn free_port() -> u16 {
