@@ -33,14 +33,12 @@ pub(crate) struct Slot {
 
 impl Slot {
     /// Of a session that has a link.
-    pub(crate) fn new(link: Link, session: &Weak<Shared>) -> Self {
-        let mut slot = Self { link: Some(Arc::new(link)), ..Self::default() };
-        slot.end_in_time(session);
-        slot
+    pub(crate) fn new(link: Link) -> Self {
+        Self { link: Some(Arc::new(link)), ..Self::default() }
     }
 
     /// Whoever has a link keeps the session alive; so somebody has to see to its end.
-    fn end_in_time(&mut self, session: &Weak<Shared>) {
+    pub(crate) fn end_in_time(&mut self, session: &Weak<Shared>) {
         if self.ending.as_ref().is_none_or(JoinHandle::is_finished) {
             self.ending = Some(tokio::spawn(end_in_time(session.clone())));
         }
@@ -124,25 +122,26 @@ impl Shared {
         if self.over.get().is_some() {
             return Err(Failure::expired());
         }
-        let sent = self.clock.now();
-        match timeout(limit, link.check(&self.marker)).await {
-            Ok(Ok(())) => {}
-            Ok(Err(Fault::Refused(Refusal::NoNode))) => {
-                self.end_unmarked();
-                return Err(Failure::expired());
-            }
-            Ok(Err(fault)) => {
-                self.hosts.turn_from(&link.host);
-                return Err(Failure::of(fault, &link.host, &self.marker));
-            }
-            Err(_) => {
-                self.hosts.turn_from(&link.host);
-                return Err(Failure::silent(&link.host, limit));
-            }
-        }
-        self.lease.renewed(sent, self.clock.now());
+        self.confirm(&link).await.inspect_err(|_| self.hosts.turn_from_at(at))?;
         tracing::debug!(server = link.host, "the session goes on");
         Ok(link)
+    }
+
+    /// The first write by a new link, which is a keep-alive too.
+    async fn confirm(&self, link: &Link) -> Result<(), Failure> {
+        let (sent, limit) = (self.clock.now(), self.limit());
+        match timeout(limit, link.check(&self.marker)).await {
+            Ok(Ok(())) => {
+                self.lease.renewed(sent, self.clock.now());
+                Ok(())
+            }
+            Ok(Err(Fault::Refused(Refusal::NoNode))) => {
+                self.end_unmarked();
+                Err(Failure::expired())
+            }
+            Ok(Err(fault)) => Err(Failure::of(fault, &link.host, &self.marker)),
+            Err(_) => Err(Failure::silent(&link.host, limit)),
+        }
     }
 
     /// Ends the session at the server, by the present link or by a last one.

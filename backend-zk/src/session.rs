@@ -70,18 +70,8 @@ impl Shared {
     ) -> Result<Arc<Self>, Failure> {
         let (sessions, id) = (keys.sessions(), link.session());
         let marker = format!("{sessions}/{id:016x}");
-        let failed = |fault| Failure::of(fault, &link.host, &sessions);
-        let register = || async {
-            let sent = clock.now();
-            link.register(&marker, &sessions, env!("CARGO_PKG_VERSION").as_bytes()).await.map(|()| sent)
-        };
-        let sent = match register().await {
-            Err(Fault::Refused(Refusal::NoNode)) => {
-                entries::make(&link, &sessions, Kind::Persistent).await.map_err(failed)?;
-                register().await.map_err(failed)?
-            }
-            sent => sent.map_err(failed)?,
-        };
+        let sent =
+            mark(&link, &marker, &sessions, clock).await.map_err(|fault| Failure::of(fault, &link.host, &sessions))?;
         let lease = Lease::new(link.granted, opening);
         lease.renewed(sent, clock.now());
         let shared = Arc::new_cyclic(|me| Self {
@@ -97,10 +87,11 @@ impl Shared {
             identity: link.identity.clone(),
             timeout: link.granted,
             lease,
-            slot: Mutex::new(Slot::new(link, me)),
+            slot: Mutex::new(Slot::new(link)),
             beating: Mutex::new(()),
             over: OnceLock::new(),
         });
+        shared.slot.lock().await.end_in_time(&shared.me); // not before: it would find no session to end
         Ok(shared)
     }
 
@@ -156,6 +147,17 @@ impl Shared {
             }
             Err(Refusal::NoNode) => Err(self.end_unmarked()),
             Err(refusal) => Err(refusal.into_error(&self.marker)),
+        }
+    }
+}
+
+/// Makes the node that stands for a session; answers with when that was asked for.
+async fn mark(link: &Link, marker: &str, sessions: &str, clock: &Clock) -> Result<Moment, Fault> {
+    loop {
+        let sent = clock.now();
+        match link.register(marker, sessions, env!("CARGO_PKG_VERSION").as_bytes()).await {
+            Err(Fault::Refused(Refusal::NoNode)) => entries::make(link, sessions, Kind::Persistent).await?,
+            registered => return registered.map(|()| sent),
         }
     }
 }
