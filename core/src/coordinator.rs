@@ -8,7 +8,8 @@ use crate::{
     backend::Backend,
     election::Election,
     error::{Error, ErrorKind, Result},
-    guard::{LockGuard, Permit, ReadGuard, Tenure},
+    guard::{LockGuard, Permit, ReadGuard, State, Tenure},
+    health::Health,
     holder::Holder,
     keeper::{Keeper, Pause, Trouble, no_answer, unattended},
     options::Options,
@@ -160,6 +161,16 @@ impl Coordinator {
     /// An election by this name. Nothing is sent yet, and a bad name is told by what is done with it.
     pub fn election(&self, name: &str) -> Election {
         Election::new(self.clone(), name)
+    }
+
+    /// How the session stands now, by the clock; `None` while there is none, because nothing has needed one yet, or the backend is away.
+    pub fn session_state(&self) -> Option<State> {
+        let slot = self.shared.session.try_lock().ok()?; // taken only while a session is being opened
+        Some(match slot.as_ref()?.pulse.health() {
+            Health::Held(deadline) => State::Held { deadline },
+            Health::InJeopardy(deadline) => State::InJeopardy { deadline },
+            Health::Lost(reason) => State::Lost(reason),
+        })
     }
 
     /// Leaves all queues and ends the session; guards that still exist are lost. A `lock` that waits meanwhile goes on in a new session: end

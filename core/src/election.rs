@@ -2,10 +2,9 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use futures_util::future::BoxFuture;
-
 use self::{
     candidacy::Candidacy,
+    gate::Gate,
     leadership::Leadership,
     observe::{Leader, Observer},
 };
@@ -18,12 +17,10 @@ use crate::{
 
 pub(crate) mod candidacy;
 pub(crate) mod control;
+pub(crate) mod gate;
 pub(crate) mod leadership;
 pub(crate) mod observe;
 pub(crate) mod run;
-
-/// Says whether the application is well.
-type Probe = Arc<dyn Fn() -> BoxFuture<'static, bool> + Send + Sync>;
 
 /// An election by name: candidates queue up, and the first one leads.
 ///
@@ -56,13 +53,6 @@ pub struct Election {
     health: Option<Gate>,
 }
 
-/// The application's own word on whether it is well.
-#[derive(Clone)]
-struct Gate {
-    probe: Probe,
-    period: Duration,
-}
-
 impl Election {
     pub(crate) fn new(coordinator: Coordinator, name: &str) -> Self {
         let (hysteresis, drain) = (Duration::from_secs(30), Duration::from_secs(10));
@@ -84,19 +74,20 @@ impl Election {
         Self { drain, ..self }
     }
 
-    /// Lets [`Election::run`] campaign and lead only while `probe` says that the application is well. It is asked every `period`, and has
-    /// as long for the answer. Two answers in a row that are not `true`, or do not come, end the leadership: so who is stuck is out within
-    /// four periods and the [drain](Election::drain) time, if this runtime goes on; and if it does not, by the deadline.
+    /// Stands in line, and leads in [`Election::run`], only while `probe` says that the application is well. It is asked every `period`, and
+    /// has as long for the answer. Two answers in a row that are not `true`, or do not come, end the leadership: so who is stuck is out within
+    /// four periods and the [drain](Election::drain) time, if this runtime goes on; and if it does not, by the deadline. A [`Leadership`]
+    /// by itself says so in [`Leadership::unwell`].
     #[must_use]
     pub fn healthy_while<F>(self, period: Duration, probe: impl Fn() -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = bool> + Send + 'static,
     {
-        let probe: Probe = Arc::new(move || Box::pin(probe()));
-        Self { health: Some(Gate { probe, period }), ..self }
+        Self { health: Some(Gate::new(period, Arc::new(move || Box::pin(probe())))), ..self }
     }
 
-    /// Waits until it leads. `value` is what observers see, such as an address: at most 64 KiB.
+    /// Waits until it leads. `value` is what observers see, such as an address: at most 64 KiB. Who is not
+    /// [well](Election::healthy_while) is not in the queue meanwhile.
     ///
     /// # Errors
     /// As [`Coordinator::lock`].
@@ -108,9 +99,19 @@ impl Election {
         check_value(&queue, value.as_ref())?;
         let candidacy =
             Candidacy { queue, value: value.as_ref().into(), priority: self.priority, hysteresis: self.hysteresis };
-        let tenure = self.coordinator.in_rounds(|keeper| candidacy.round(keeper)).await?;
+        let candidate = || self.coordinator.in_rounds(|keeper| candidacy.round(keeper));
+        let tenure = match &self.health {
+            None => candidate().await?,
+            Some(gate) => loop {
+                gate.until_well().await;
+                tokio::select! {
+                    won = candidate() => break won?,
+                    () = gate.until_unwell() => {}
+                }
+            },
+        };
         let guard = LockGuard::new(tenure, self.coordinator.options().token_base)?;
-        Ok(Leadership::new(guard, self.priority, self.hysteresis))
+        Ok(Leadership::new(guard, self.priority, self.hysteresis, self.health.clone()))
     }
 
     /// Who leads, as of a moment after the call; `None` if nobody does. It may be over by the time the answer is read.

@@ -6,7 +6,10 @@ use std::{
     time::Duration,
 };
 
-use super::control::{Request, asked};
+use super::{
+    control::{Request, asked},
+    gate::Gate,
+};
 use crate::{
     error::{ErrorKind, Result},
     guard::{LockGuard, Tenure},
@@ -25,6 +28,7 @@ use crate::{
 pub struct Leadership {
     guard: LockGuard,
     office: Office,
+    health: Option<Gate>,
 }
 
 /// What can be done in office, apart from leaving it. Cheap to clone.
@@ -43,7 +47,7 @@ pub(crate) struct Office {
 }
 
 impl Leadership {
-    pub(crate) fn new(guard: LockGuard, priority: u32, hysteresis: Duration) -> Self {
+    pub(crate) fn new(guard: LockGuard, priority: u32, hysteresis: Duration, health: Option<Gate>) -> Self {
         let entry = guard.entry();
         let office = Office {
             keeper: entry.keeper().clone(),
@@ -55,7 +59,7 @@ impl Leadership {
             version: Arc::new(Mutex::new(entry.version())),
             updating: Arc::default(),
         };
-        Self { guard, office }
+        Self { guard, office, health }
     }
 
     /// The number that proves our place in the order of leaders; hand it to the protected resource with every request.
@@ -91,6 +95,18 @@ impl Leadership {
         self.office.asked_to_resign().await
     }
 
+    /// Returns once the application has not been [well](super::Election::healthy_while) twice in a row; never if nobody asks it. Then call
+    /// [`Leadership::resign`].
+    ///
+    /// # Cancel safety
+    /// Cancel safe, but what it has heard so far is forgotten.
+    pub async fn unwell(&self) {
+        match &self.health {
+            Some(gate) => gate.until_unwell().await,
+            None => std::future::pending().await,
+        }
+    }
+
     /// Resigns, and waits until the backend has said so. The next in line leads as soon as it has seen it.
     ///
     /// # Errors
@@ -111,7 +127,7 @@ impl Leadership {
     /// # Cancel safety
     /// If the future is dropped, the resignation goes on in the background, and the next in line may lead.
     pub async fn resign_to(self, to: &ContenderId) -> Result<()> {
-        let Self { guard, office } = self;
+        let Self { guard, office, .. } = self;
         let Office { keeper, queue, token, .. } = office;
         let request = Request { leader: Some(token), to: Some(to.to_string()), priority: None };
         let _request = request.make(&keeper, &queue).await?;

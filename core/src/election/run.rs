@@ -9,7 +9,7 @@ use tokio::{task::JoinHandle, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Election, Gate,
+    Election,
     leadership::{Leadership, Office},
 };
 use crate::{
@@ -116,20 +116,10 @@ impl Election {
 
     /// `None` once told to stop.
     async fn next_term(&self, value: &[u8], stop: &CancellationToken) -> Result<Option<Leadership>> {
-        let campaigns = async {
-            loop {
-                let Some(gate) = &self.health else { return self.campaign(value).await };
-                gate.until_well().await;
-                tokio::select! {
-                    won = self.campaign(value) => return won,
-                    () = gate.until_unwell() => {} // who is not well is not in the queue either
-                }
-            }
-        };
         tokio::select! {
             biased;
             () = stop.cancelled() => Ok(None),
-            won = campaigns => won.map(Some),
+            won = self.campaign(value) => won.map(Some),
         }
     }
 
@@ -213,25 +203,5 @@ struct AbortOnDrop(JoinHandle<()>);
 impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         self.0.abort();
-    }
-}
-
-impl Gate {
-    async fn is_well(&self) -> bool {
-        timeout(self.period, (self.probe)()).await.unwrap_or(false)
-    }
-
-    async fn until_well(&self) {
-        while !self.is_well().await {
-            tokio::time::sleep(self.period).await;
-        }
-    }
-
-    async fn until_unwell(&self) {
-        let mut failures = 0;
-        while failures < 2 {
-            tokio::time::sleep(self.period).await;
-            failures = if self.is_well().await { 0 } else { failures + 1 };
-        }
     }
 }

@@ -1,5 +1,6 @@
 //! Elections, on the memory backend and a paused clock.
 
+mod health;
 mod observers;
 mod office;
 mod room;

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering},
+        atomic::{AtomicI32, AtomicU32, Ordering},
     },
     time::Duration,
 };
@@ -19,7 +19,7 @@ use super::{SOON, TTL, World, candidate, soon};
 
 /// Bodies that run, counted: one at a time, each started and ended once.
 #[derive(Default)]
-struct Stage {
+pub(super) struct Stage {
     running: AtomicI32,
     started: AtomicU32,
     ended: AtomicU32,
@@ -45,13 +45,13 @@ impl Stage {
         OnStage(self.clone())
     }
 
-    fn counts(&self) -> (u32, u32) {
+    pub(super) fn counts(&self) -> (u32, u32) {
         (self.started.load(Ordering::SeqCst), self.ended.load(Ordering::SeqCst))
     }
 }
 
 /// Runs until stopped; the body takes `ending` to end.
-fn run(election: Election, stage: &Arc<Stage>, ending: Duration) -> (CancellationToken, JoinHandle<()>) {
+pub(super) fn run(election: Election, stage: &Arc<Stage>, ending: Duration) -> (CancellationToken, JoinHandle<()>) {
     let (stop, stage) = (CancellationToken::new(), stage.clone());
     let told = stop.clone();
     let running = tokio::spawn(async move {
@@ -68,7 +68,7 @@ fn run(election: Election, stage: &Arc<Stage>, ending: Duration) -> (Cancellatio
     (stop, running)
 }
 
-async fn started(stage: &Stage, count: u32) {
+pub(super) async fn started(stage: &Stage, count: u32) {
     let all = async {
         while stage.counts().0 < count {
             sleep(Duration::from_millis(1)).await;
@@ -156,76 +156,6 @@ async fn one_lost_keep_alive_ends_no_term() {
         sleep(TTL).await;
     }
     assert_eq!(stage.counts(), (1, 0));
-}
-
-#[tokio::test(start_paused = true)]
-async fn who_is_not_well_neither_leads_nor_stands_in_line() {
-    let (world, stage) = (World::new(), Arc::<Stage>::default());
-    let well = Arc::new(AtomicBool::new(true));
-    let probe = {
-        let well = well.clone();
-        move || std::future::ready(well.load(Ordering::SeqCst))
-    };
-    let election = world.election().healthy_while(Duration::from_secs(1), probe).drain(Duration::from_secs(2));
-    let (_stop, _running) = run(election, &stage, Duration::ZERO);
-    started(&stage, 1).await;
-    let (_, _other) = run(world.election(), &stage, Duration::ZERO);
-    well.store(false, Ordering::SeqCst);
-    let start = Instant::now();
-    started(&stage, 2).await;
-    assert!(start.elapsed() < Duration::from_secs(6), "{:?}", start.elapsed());
-    sleep(TTL).await;
-    assert_eq!(world.line().await.len(), 1);
-    well.store(true, Ordering::SeqCst);
-    sleep(TTL).await;
-    assert_eq!(world.line().await.len(), 2, "it stands in line again");
-}
-
-/// A body that does not move any more, and a probe that never answers.
-#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn a_leader_that_is_stuck_is_out_within_the_stated_time() {
-    let world = World::new();
-    let (stuck, released) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-    let probe = {
-        let stuck = stuck.clone();
-        move || {
-            let stuck = stuck.clone();
-            async move {
-                if stuck.load(Ordering::SeqCst) {
-                    std::future::pending().await
-                }
-                true
-            }
-        }
-    };
-    let (period, drain) = (Duration::from_millis(200), Duration::from_millis(300));
-    let election = world.election().healthy_while(period, probe).drain(drain);
-    let running = tokio::spawn({
-        let (stuck, released) = (stuck.clone(), released.clone());
-        async move {
-            let body = |_: Term| {
-                let (stuck, released) = (stuck.clone(), released.clone());
-                async move {
-                    stuck.store(true, Ordering::SeqCst);
-                    while !released.load(Ordering::SeqCst) {
-                        std::thread::sleep(Duration::from_millis(5)); // it blocks its thread
-                    }
-                }
-            };
-            election.run("v", CancellationToken::new(), body).await
-        }
-    });
-    while !stuck.load(Ordering::SeqCst) {
-        sleep(Duration::from_millis(5)).await;
-    }
-    let start = std::time::Instant::now();
-    let limit = period * 4 + drain + Duration::from_secs(1);
-    let next = timeout(limit, world.election().campaign("b")).await;
-    released.store(true, Ordering::SeqCst);
-    running.abort();
-    let leadership = next.expect("within the stated time").expect("won");
-    assert!(leadership.is_held());
-    assert!(start.elapsed() < TTL / 2, "it was not for the deadline");
 }
 
 #[tokio::test(start_paused = true)]
