@@ -1,10 +1,19 @@
 //! The command line.
 
-use std::{ffi::OsString, num::NonZeroU32, path::PathBuf, process::ExitCode, time::Duration};
+use std::{path::PathBuf, process::ExitCode, time::Duration};
 
-use clap::{Args, Parser, Subcommand, error::ErrorKind};
+use clap::{Args, CommandFactory, Parser, Subcommand, error::ErrorKind};
 
-use crate::{outcome::code, say, settings::Where};
+pub(crate) use self::{
+    elect::Elect,
+    leaders::{Observe, Resign},
+    lock::Lock,
+};
+use crate::{outcome::code, say};
+
+mod elect;
+mod leaders;
+mod lock;
 
 /// Distributed locks and leader election, over a backend that configuration chooses.
 #[derive(Debug, Parser)]
@@ -18,117 +27,33 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run a command while holding a lock.
-    #[command(long_about = LOCK_ABOUT, after_long_help = LOCK_MORE)]
+    #[command(long_about = lock::ABOUT, after_long_help = lock::MORE)]
     Lock(Box<Lock>),
+    /// Run a command whenever this candidate leads.
+    #[command(long_about = elect::ABOUT, after_long_help = elect::MORE)]
+    Elect(Box<Elect>),
+    /// Tell who leads, now and after each change.
+    #[command(long_about = leaders::OBSERVE_ABOUT, after_long_help = leaders::OBSERVE_MORE)]
+    Observe(Box<Observe>),
+    /// Ask the leader to resign, in favour of the next in line or of one that is chosen.
+    #[command(long_about = leaders::RESIGN_ABOUT, after_long_help = leaders::RESIGN_MORE)]
+    Resign(Box<Resign>),
 }
 
-/// `tenure lock`.
+/// How a command is run, for whatever reason.
 #[derive(Debug, Args)]
-pub(crate) struct Lock {
-    /// Do not wait: exit with 75 if somebody else holds the lock or waits for it.
-    #[arg(short = 'n', long, visible_alias = "nb", conflicts_with = "wait")]
-    pub(crate) nonblock: bool,
-
-    /// Wait for the lock no longer than this (5, 1.5, 10s, 2m), then exit with 75.
-    #[arg(short = 'w', long, visible_alias = "timeout", value_name = "SECONDS", value_parser = duration)]
-    pub(crate) wait: Option<Duration>,
-
-    /// The exit code when the lock was not acquired.
-    #[arg(short = 'E', long, value_name = "CODE", default_value_t = code::NOT_ACQUIRED)]
-    pub(crate) conflict_exit_code: u8,
-
-    /// Share the lock with others that share it. There is no fencing token then.
-    #[arg(short = 's', long, conflicts_with_all = ["exclusive", "permits"])]
-    pub(crate) shared: bool,
-
-    /// Hold the lock alone. This is the default.
-    #[arg(short = 'x', short_alias = 'e', long, conflicts_with = "permits")]
-    pub(crate) exclusive: bool,
-
-    /// Let up to N hold it at the same time. There is no fencing token then.
-    #[arg(long, value_name = "N")]
-    pub(crate) permits: Option<NonZeroU32>,
-
+pub(crate) struct Running {
     /// How long before the deadline the command gets TERM, and how long what it left behind has to end. The smaller of 3s and what
     /// fits into the ttl unless set.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) grace: Option<Duration>,
-
-    /// Hold the lock for at least this long after it was granted, even if the command ends sooner.
-    ///
-    /// For jobs that cron starts on several hosts whose clocks differ by seconds. Only together with -n or a shorter -w, since whoever
-    /// waited longer would run the job again. TERM or INT during the hold releases at once. After kill -9 of tenure only the ttl holds.
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub(crate) hold_at_least: Option<Duration>,
 
     /// Write the outcome to this file, as one line of JSON.
     ///
     /// The exit code alone cannot tell a command that exits with 75 from a lock that was not acquired. The file is emptied at the start.
     #[arg(long, value_name = "FILE")]
     pub(crate) result_file: Option<PathBuf>,
-
-    #[command(flatten)]
-    pub(crate) backend: Where,
-
-    /// What to lock: 1 to 512 bytes of UTF-8.
-    pub(crate) name: String,
-
-    /// The command, and all that belongs to it. A `--` before it may be left out.
-    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
-    pub(crate) command: Vec<OsString>,
 }
-
-const LOCK_ABOUT: &str = "\
-Run a command while holding a lock.
-
-Waits until nobody else holds NAME, runs the command, and releases NAME when the command and everything it started have ended. The \
-command gets stdin, stdout, stderr and the environment of tenure, and in addition TENURE_NAME and, for an exclusive lock, TENURE_TOKEN: \
-a number that grows from holder to holder.";
-
-const LOCK_MORE: &str = "\
-What is guaranteed:
-  While the command runs, nobody else is granted NAME. If the lock cannot be
-  renewed in time, the command's process group gets TERM at the deadline less
-  the grace, and KILL at the deadline: before anybody else can be granted NAME.
-  This holds for all descendants, daemons and those in sessions of their own
-  included, and also if tenure itself is killed or stopped: a watchdog process
-  sees to it. A command that was told to end has the grace and no longer, even
-  if the lock is renewed after all. Whatever the command leaves behind in the
-  background gets TERM when the command ends, and KILL after the grace, before
-  the lock is released. INT, TERM, HUP, QUIT, USR1, USR2 are forwarded to the
-  command; while waiting, the first four give up the place in the queue.
-
-What is not:
-  A kill -9 of both tenure and its watchdog leaves the command running.
-  Processes that others start on the command's behalf (systemd, docker, at) and
-  processes of other users (sudo) cannot be killed. What a command sent before
-  its end may arrive after it: have the receiver refuse a TENURE_TOKEN lower
-  than the highest it has seen. After kill -9 of tenure the lock is free when
-  its ttl is over.
-
-Where the settings come from, each key from the first that has it:
-  --url, --set; the environment: TENURE_URL, or TENURE_BACKEND, TENURE_HOSTS,
-  TENURE_NAMESPACE, TENURE_TTL and so on for every key; the file that --config
-  or TENURE_CONFIG names, else ./tenure.toml, else
-  $XDG_CONFIG_HOME/tenure/tenure.toml (or ~/.config/tenure/tenure.toml), with
-  the profile that --profile or TENURE_PROFILE names; else an SQLite file in the
-  user's state folder, for the processes of one host. Whatever names the backend
-  says the whole place: of weaker ones only ttl, connect_timeout and require
-  count then. A tenure.toml reads: url = \"sqlite:/var/lib/jobs.db?ttl=15s\"
-
-Exit codes:
-  that of the command; 128+n if signal n ended it, or ended the waiting
-   64  usage                           75  not acquired (another one with -E)
-   69  the backend cannot be reached   76  lost while the command ran
-   70  an unexpected failure           78  configuration
-  126  the command cannot be run      127  the command was not found
-
-Examples:
-  tenure lock nightly-invoices -- ./send-invoices
-  tenure lock -n backup -- pg_dump -f all.sql             skip if one runs
-  tenure lock -w 30 deploy ./deploy.sh --to production    wait for up to 30 s
-  tenure lock --permits 3 downloads -- curl -O \"$URL\"     three at a time
-  tenure lock -n --hold-at-least 30s report ./report      from cron, many hosts";
 
 /// Reads the command line. `Err`: there is nothing to do but to exit, since help was shown, or a complaint.
 pub(crate) fn parse() -> Result<Command, ExitCode> {
@@ -144,29 +69,27 @@ pub(crate) fn parse() -> Result<Command, ExitCode> {
         let text = error.to_string();
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("For more"));
         let text = lines.collect::<Vec<_>>().join("; ").replace(":; ", ": ");
-        say(&format!("{}; see tenure lock --help", text.trim_start_matches("error: ")));
+        say(&format!("{}; see {} --help", text.trim_start_matches("error: "), asked_for()));
         ExitCode::from(code::USAGE)
     })?;
-    let Command::Lock(lock) = &command;
-    lock.check().map_err(|complaint| {
+    let complaint = match &command {
+        Command::Lock(lock) => lock.check(),
+        Command::Elect(elect) => elect.check(),
+        Command::Observe(_) | Command::Resign(_) => Ok(()),
+    };
+    complaint.map_err(|complaint| {
         say(&complaint);
         ExitCode::from(code::USAGE)
     })?;
     Ok(command)
 }
 
-impl Lock {
-    fn check(&self) -> Result<(), String> {
-        let Some(hold) = self.hold_at_least else { return Ok(()) };
-        let given_up_before = self.nonblock || self.wait.is_some_and(|wait| wait < hold);
-        if given_up_before {
-            return Ok(());
-        }
-        let hold = humantime::format_duration(hold);
-        Err(format!(
-            "--hold-at-least {hold} keeps others from running the job a second time, but whoever waits that long would run it again: \
-             write -n, or -w with less than {hold}"
-        ))
+/// The command whose help may help.
+fn asked_for() -> String {
+    let word = std::env::args_os().nth(1).unwrap_or_default();
+    match Cli::command().find_subcommand(word) {
+        Some(command) => format!("tenure {}", command.get_name()),
+        None => "tenure".to_owned(),
     }
 }
 
@@ -183,48 +106,6 @@ fn duration(text: &str) -> Result<Duration, String> {
 mod tests {
     use super::*;
 
-    fn parsed(words: &[&str]) -> Lock {
-        let cli = Cli::try_parse_from([&["tenure", "lock"], words].concat()).unwrap_or_else(|error| panic!("{error}"));
-        let Command::Lock(lock) = cli.command;
-        *lock
-    }
-
-    #[test]
-    fn the_command_owns_everything_after_it() {
-        for (words, command) in [
-            (&["job", "ls", "-n", "--url", "x"][..], &["ls", "-n", "--url", "x"][..]),
-            (&["job", "--", "ls", "-n"], &["ls", "-n"]),
-            (&["job", "ls", "--", "-n"], &["ls", "--", "-n"]),
-            (&["job", "--", "ls", "--", "-n"], &["ls", "--", "-n"]),
-            (&["job", "ls", "--help"], &["ls", "--help"]),
-            (&["-w", "5", "job", "sh", "-c", "exit 7"], &["sh", "-c", "exit 7"]),
-            (&["job", "--", "--odd", "-n"], &["--odd", "-n"]),
-            (&["job", "--url", "etcd://h/b?ttl=9s", "--", "ls", "-n"], &["ls", "-n"]),
-            (&["job", "--url", "etcd://h/b?ttl=9s", "ls", "-n"], &["ls", "-n"]),
-        ] {
-            let lock = parsed(words);
-            assert_eq!((lock.name.as_str(), lock.nonblock), ("job", false), "{words:?}");
-            assert_eq!(lock.command, command, "{words:?}");
-        }
-    }
-
-    #[test]
-    fn options_stand_before_and_after_the_name() {
-        assert!(parsed(&["-n", "job", "ls"]).nonblock);
-        assert!(parsed(&["job", "-n", "--", "ls"]).nonblock);
-        assert!(parsed(&["job", "-n", "ls"]).nonblock);
-        assert_eq!(parsed(&["job", "--url", "etcd://h/b", "--", "ls"]).backend.url.as_deref(), Some("etcd://h/b"));
-    }
-
-    /// Or a slip of the pen would be run as a command, under another lock than was meant.
-    #[test]
-    fn an_unknown_option_is_no_command() {
-        for words in [&["job", "--ulr", "x", "--", "ls"][..], &["job", "--ulr=x", "ls"], &["job", "-z", "ls"]] {
-            let refused = Cli::try_parse_from([&["tenure", "lock"], words].concat()).expect_err("no such option");
-            assert_eq!(refused.kind(), ErrorKind::UnknownArgument, "{words:?}");
-        }
-    }
-
     #[test]
     fn durations_with_and_without_a_unit() {
         for (text, millis) in [("5", 5000), ("1.5", 1500), ("10s", 10_000), ("0", 0), ("200ms", 200), ("1m30s", 90_000)]
@@ -238,7 +119,6 @@ mod tests {
 
     #[test]
     fn the_definition_is_consistent() {
-        use clap::CommandFactory;
         Cli::command().debug_assert();
     }
 }

@@ -4,6 +4,7 @@ use std::{
     ffi::OsString,
     io,
     os::{linux::net::SocketAddrExt, unix::net as std_unix},
+    process::Stdio,
     time::Duration,
 };
 
@@ -29,6 +30,15 @@ use crate::{
 /// The word that makes this program a watchdog.
 pub(crate) const WATCHDOG: &str = "__watchdog";
 
+/// What the command reads and writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Streams {
+    /// The same as we do.
+    Ours,
+    /// Nothing, but for our stderr.
+    Nothing,
+}
+
 /// A command under its watchdog.
 #[derive(Debug)]
 pub(crate) struct Watched {
@@ -44,7 +54,11 @@ impl Watched {
     ///
     /// # Errors
     /// What keeps it from starting; then nothing runs.
-    pub(crate) async fn start(command: &[OsString], environment: &[(&str, Option<String>)]) -> io::Result<Self> {
+    pub(crate) async fn start(
+        command: &[OsString],
+        environment: &[(&str, Option<String>)],
+        streams: Streams,
+    ) -> io::Result<Self> {
         let (listener, name) = listen()?;
         let strangers = descendants::living(&[])?.iter().map(|process| process.pid).collect();
         set_child_subreaper(Some(getpid()))?; // should the watchdog die, what it watched becomes ours
@@ -55,6 +69,9 @@ impl Watched {
                 Some(value) => watchdog.env(name, value),
                 None => watchdog.env_remove(name),
             };
+        }
+        if streams == Streams::Nothing {
+            watchdog.stdin(Stdio::null()).stdout(Stdio::null());
         }
         let mut watchdog = watchdog.spawn()?;
         let stream = tokio::select! {

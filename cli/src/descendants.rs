@@ -70,6 +70,13 @@ pub(crate) fn living(spare: &[i32]) -> io::Result<Vec<Process>> {
     Ok(found)
 }
 
+/// Our living children but for the command: they were left to us.
+pub(crate) fn orphans(command: Pid) -> Vec<Process> {
+    let mut all = living(&[command.as_raw_pid()]).unwrap_or_default();
+    all.retain(|process| process.parent == getpid().as_raw_pid());
+    all
+}
+
 /// Kills until nothing is left, or only what cannot be killed, or the limit is over. `reap` buries the dead and says whether we have
 /// any children left: without children there are no descendants.
 pub(crate) fn kill_all(spare: &[i32], limit: Duration, mut reap: impl FnMut() -> bool) -> Leftover {

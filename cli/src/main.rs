@@ -1,4 +1,4 @@
-//! The command `tenure`: runs a command under a distributed lock.
+//! The command `tenure`: runs commands under distributed locks and elections.
 
 use std::{env, process::ExitCode};
 
@@ -8,14 +8,21 @@ mod args;
 mod child;
 mod children;
 mod descendants;
+mod elect;
+#[cfg(feature = "http")]
+mod http;
 mod link;
 mod lock;
+mod observe;
 mod outcome;
 mod protocol;
+mod resign;
 mod run;
 mod settings;
+mod show;
 mod signals;
 mod spawn;
+mod start;
 mod terminal;
 mod watchdog;
 
@@ -26,7 +33,10 @@ fn main() -> ExitCode {
         return watchdog::main(&socket.to_string_lossy(), &words.collect::<Vec<_>>());
     }
     match args::parse() {
-        Ok(args::Command::Lock(lock)) => lock::main(*lock),
+        Ok(args::Command::Lock(lock)) => lock::main(&lock),
+        Ok(args::Command::Elect(elect)) => elect::main(&elect),
+        Ok(args::Command::Observe(observe)) => observe::main(&observe),
+        Ok(args::Command::Resign(resign)) => resign::main(&resign),
         Err(code) => code,
     }
 }

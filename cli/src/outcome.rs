@@ -1,6 +1,7 @@
 //! How it ended: as an exit code, as a sentence, and as a line of JSON.
 
 use std::{
+    fmt,
     fs::{self, File, OpenOptions},
     io::{self, IsTerminal, Write},
     path::{Path, PathBuf},
@@ -28,6 +29,32 @@ pub(crate) mod code {
     pub(crate) const LOST: u8 = 76;
     /// The configuration is wrong.
     pub(crate) const CONFIG: u8 = 78;
+}
+
+/// What a command is run under.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Subject<'a> {
+    /// This lock.
+    Lock(&'a str),
+    /// This election.
+    Leadership(&'a str),
+}
+
+impl Subject<'_> {
+    /// The name of the queue.
+    pub(crate) fn name(&self) -> &str {
+        let (Self::Lock(name) | Self::Leadership(name)) = self;
+        name
+    }
+}
+
+impl fmt::Display for Subject<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lock(name) => write!(f, "the lock '{name}'"),
+            Self::Leadership(name) => write!(f, "the leadership of '{name}'"),
+        }
+    }
 }
 
 /// How it ended.
@@ -78,15 +105,15 @@ impl Outcome {
     }
 
     /// What people are told, if anything.
-    pub(crate) fn sentence(&self, name: &str) -> Option<String> {
+    pub(crate) fn sentence(&self, subject: Subject<'_>) -> Option<String> {
         match self {
             Self::Completed(_) | Self::Interrupted(_) => None,
             // As flock(1): a job of cron that does not get its turn is no reason for a mail.
             Self::NotAcquired(_) if !io::stderr().is_terminal() => None,
             Self::NotAcquired(_) => {
-                Some(format!("'{name}' is locked by somebody else: wait with -w SECONDS, or try later"))
+                Some(format!("'{}' is locked by somebody else: wait with -w SECONDS, or try later", subject.name()))
             }
-            Self::Lost { reason, .. } => Some(format!("the lock '{name}' was lost: {reason}")),
+            Self::Lost { reason, .. } => Some(format!("{subject} was lost: {reason}")),
             Self::NotStarted { why, .. } => Some(format!("the command {why}")),
             Self::Failed { why, .. } => Some(why.clone()),
         }
@@ -129,6 +156,8 @@ pub(crate) struct Facts {
     pub(crate) waited: Option<Duration>,
     pub(crate) held: Option<Duration>,
     pub(crate) backend: Option<String>,
+    /// How often it has led, in an election.
+    pub(crate) terms: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -142,16 +171,18 @@ struct Record<'a> {
     waited_ms: Option<u64>,
     held_ms: Option<u64>,
     backend: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    terms: Option<u64>,
 }
 
 /// Tells people and programs, and gives the code to exit with.
-pub(crate) fn tell(name: &str, outcome: &Outcome, facts: &Facts, file: Option<ResultFile>) -> ExitCode {
-    if let Some(sentence) = outcome.sentence(name) {
+pub(crate) fn tell(subject: Subject<'_>, outcome: &Outcome, facts: &Facts, file: Option<ResultFile>) -> ExitCode {
+    if let Some(sentence) = outcome.sentence(subject) {
         crate::say(&sentence);
     }
     let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
     let record = Record {
-        name,
+        name: subject.name(),
         outcome: outcome.word(),
         exit_code: outcome.exit_code(),
         token: facts.token,
@@ -160,6 +191,7 @@ pub(crate) fn tell(name: &str, outcome: &Outcome, facts: &Facts, file: Option<Re
         waited_ms: facts.waited.map(millis),
         held_ms: facts.held.map(millis),
         backend: facts.backend.as_deref(),
+        terms: facts.terms,
     };
     if let Some(file) = file {
         let path = file.path.clone();

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rustix::process::WaitStatus;
 use serde::{Deserialize, Serialize};
 
 /// From `tenure` to the watchdog. Instants are times since boot, suspended time included.
@@ -13,6 +14,8 @@ pub(crate) enum Order {
     Deadline(Duration),
     /// Send this signal to the command's process group.
     Signal(i32),
+    /// The lock is to be given up: pass this signal on, and kill what is left at that instant.
+    End { signal: i32, limit: Duration },
     /// Somebody else may hold the lock already.
     Kill,
 }
@@ -48,6 +51,13 @@ pub(crate) enum End {
     Signal(i32),
 }
 
+impl End {
+    /// `None`: it has not ended, but stopped.
+    pub(crate) fn of(status: WaitStatus) -> Option<Self> {
+        status.exit_status().map(Self::Code).or_else(|| status.terminating_signal().map(Self::Signal))
+    }
+}
+
 /// Why a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Cause {
@@ -55,6 +65,8 @@ pub(crate) enum Cause {
     Itself,
     /// It had been told to end, since the lock was about to be lost.
     Warning,
+    /// It had been told to end, since the lock was to be given up.
+    Told,
     /// The lock was lost.
     Loss,
 }

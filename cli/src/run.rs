@@ -1,19 +1,19 @@
-//! Runs the command while the lock is held, and sees to it that it ends first.
+//! Runs the command while the lock is held, or the leadership, and sees to it that it ends first.
 
-use std::{ffi::OsString, io, time::Duration};
+use std::{ffi::OsString, future::Future, io, pin::pin, time::Duration};
 
 use futures_util::{Stream, StreamExt};
 use rustix::process::Signal;
-use tenure::{LossReason, State};
+use tenure::{LossReason, State, Tenure};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::{
-    acquire::Held,
-    child::Watched,
-    outcome::{Outcome, code},
+    alarm::now,
+    child::{Streams, Watched},
+    outcome::{Outcome, Subject, code},
     protocol::{Cause, End, Order, Report},
     say,
-    signals::{ENDING, Signals},
+    signals::{ENDING, STOPPING, Signals},
     terminal::{self, Terminal},
 };
 
@@ -23,49 +23,67 @@ const WATCHDOG_LIMIT: Duration = Duration::from_millis(100);
 /// How long we try to kill what the watchdog did not.
 const KILL_LIMIT: Duration = Duration::from_secs(2);
 
+/// What is run, and under what.
+#[derive(Debug)]
+pub(crate) struct Job<'a> {
+    pub(crate) tenure: &'a Tenure,
+    pub(crate) token: Option<u64>,
+    pub(crate) subject: Subject<'a>,
+    pub(crate) command: &'a [OsString],
+    pub(crate) grace: Duration,
+    /// How long the command may take to end after TERM, INT or QUIT; as long as it likes, if there is no limit.
+    pub(crate) drain: Option<Duration>,
+}
+
 /// How a run ended.
 #[derive(Debug)]
-pub(crate) struct Finished {
+pub(crate) struct Finished<Why> {
     pub(crate) outcome: Outcome,
     /// Somebody asked the command to end.
     pub(crate) stopped: bool,
+    /// Why it was to be given up, if the command did not end before it heard of that.
+    pub(crate) told: Option<Why>,
 }
 
 struct Run<'a> {
-    held: &'a Held,
+    job: &'a Job<'a>,
     watched: Watched,
     terminal: Terminal,
     stopped: bool,
+    /// When it must be over, since the command was told to end.
+    limit: Option<Instant>,
     lost: Option<(LossReason, Instant)>,
     end: Option<(End, Cause)>,
 }
 
-/// Runs the command to its end, or to the loss of the lock. When it returns, nothing of the command is left, or a message has said so.
-pub(crate) async fn run(held: &Held, command: &[OsString], grace: Duration, signals: &mut Signals) -> Finished {
+/// Runs the command to its end, to the loss of the lock, or until `due` says that it is to be given up. When it returns, nothing of the
+/// command is left, or a message has said so.
+pub(crate) async fn run<Why>(job: &Job<'_>, signals: &mut Signals, due: impl Future<Output = Why>) -> Finished<Why> {
+    let held = job.tenure;
     let failed = |error: io::Error| Outcome::failed("the command was not started", &error);
     let started = async {
         signals.add_job_control().map_err(failed)?;
         let environment = [
-            ("TENURE_NAME", Some(held.name().to_string())),
-            ("TENURE_TOKEN", held.token().map(|token| token.to_string())),
+            ("TENURE_NAME", Some(job.subject.name().to_owned())),
+            ("TENURE_TOKEN", job.token.map(|token| token.to_string())),
         ];
         let watched = tokio::select! {
-            watched = Watched::start(command, &environment) => watched.map_err(failed)?,
+            watched = Watched::start(job.command, &environment, Streams::Ours) => watched.map_err(failed)?,
             reason = held.lost() => return Err(lost_before_start(reason)),
         };
         let terminal = Terminal::find().map_err(failed)?; // after the watchdog's start: it changes the signal mask
         let (State::Held { deadline } | State::InJeopardy { deadline }) = held.state() else {
             return Err(lost_before_start(LossReason::Expired));
         };
-        watched.order(Order::Start { deadline: deadline.since_boot, grace });
+        watched.order(Order::Start { deadline: deadline.since_boot, grace: job.grace });
         Ok((watched, terminal))
     };
     match started.await {
         Ok((watched, terminal)) => {
-            let run = Run { held, watched, terminal, stopped: false, lost: None, end: None };
-            run.finish(signals).await
+            let run = Run { job, watched, terminal, stopped: false, limit: None, lost: None, end: None };
+            run.finish(signals, due).await
         }
-        Err(outcome) => Finished { outcome, stopped: false },
+        Err(outcome) => Finished { outcome, stopped: false, told: None },
     }
 }
 
@@ -74,10 +92,11 @@ fn lost_before_start(reason: LossReason) -> Outcome {
 }
 
 impl Run<'_> {
-    async fn finish(mut self, signals: &mut Signals) -> Finished {
-        let mut states = self.held.states();
+    async fn finish<Why>(mut self, signals: &mut Signals, due: impl Future<Output = Why>) -> Finished<Why> {
+        let (mut states, mut due, mut told) = (self.job.tenure.states(), pin!(due), None);
         let outcome = loop {
-            let overdue = self.lost.map(|(_, since)| since + WATCHDOG_LIMIT);
+            let limits = [self.lost.map(|(_, since)| since), self.limit];
+            let overdue = limits.into_iter().flatten().min().map(|limit| limit + WATCHDOG_LIMIT);
             tokio::select! {
                 biased;
                 report = self.watched.next() => match report {
@@ -87,11 +106,24 @@ impl Run<'_> {
                 state = next(&mut states), if self.lost.is_none() => self.stands(state),
                 () = sleep_until(overdue.unwrap_or_else(Instant::now)), if overdue.is_some() => break self.kill().await,
                 signal = signals.next() => self.forward(signal),
+                why = &mut due, if told.is_none() => {
+                    told = Some(why);
+                    self.tell_to_end(Signal::TERM);
+                }
             }
         };
         drop(self.terminal);
         self.watched.end().await;
-        Finished { outcome, stopped: self.stopped }
+        let first = matches!(self.end, Some((_, Cause::Itself)));
+        Finished { outcome, stopped: self.stopped, told: told.filter(|_| !first) }
+    }
+
+    /// Tells the command to end in good order.
+    fn tell_to_end(&mut self, signal: Signal) {
+        let drain = self.job.drain.unwrap_or_default();
+        let limit = Instant::now() + drain;
+        self.limit = Some(self.limit.map_or(limit, |before| before.min(limit)));
+        self.watched.order(Order::End { signal: signal.as_raw(), limit: now() + drain });
     }
 
     fn stands(&mut self, state: State) {
@@ -113,10 +145,10 @@ impl Run<'_> {
             Report::TooLate => return Some(lost_before_start(LossReason::Expired)),
             Report::Stopped { signal } => self.command_stopped(signal),
             // To one that was stopped meanwhile, it is history.
-            Report::Warned if !self.held.is_held() => {}
+            Report::Warned if !self.job.tenure.is_held() => {}
             Report::Warned => say(&format!(
-                "the lock '{}' is about to be lost, since it could not be renewed: the command was told to end",
-                self.held.name()
+                "{} is about to be lost, since it could not be renewed: the command was told to end",
+                self.job.subject
             )),
             Report::Ended { end, cause } => {
                 self.end = Some((end, cause));
@@ -139,8 +171,12 @@ impl Run<'_> {
         let end = self.end.map(|(end, _)| end);
         let told_to_end = "it was about to expire, and the command was told to end".to_owned();
         match (self.end, self.lost) {
-            (Some((end, Cause::Itself)), None | Some((LossReason::Expired, _))) => Outcome::Completed(end),
+            (Some((end, Cause::Itself | Cause::Told)), None | Some((LossReason::Expired, _))) => {
+                Outcome::Completed(end)
+            }
             (Some((_, Cause::Warning)), None) => Outcome::Lost { reason: told_to_end, end },
+            // The watchdog did not say it, but we have killed it at the end of the time that it had.
+            (None, None) if self.limit.is_some() => Outcome::Completed(End::Signal(Signal::KILL.as_raw())),
             (_, lost) => {
                 let reason = lost.map_or(LossReason::Expired, |(reason, _)| reason);
                 Outcome::Lost { reason: format!("{reason}; the command was ended"), end }
@@ -166,9 +202,13 @@ impl Run<'_> {
     }
 
     fn forward(&mut self, signal: Signal) {
-        self.stopped |= ENDING.contains(&signal);
+        if self.job.drain.is_some() && STOPPING.contains(&signal) {
+            self.stopped = true;
+            return self.tell_to_end(signal);
+        }
+        self.stopped |= self.job.drain.is_none() && ENDING.contains(&signal);
         if signal == Signal::CONT {
-            if !self.held.is_held() {
+            if !self.job.tenure.is_held() {
                 return; // we were stopped for too long
             }
             self.terminal.resumed();

@@ -6,8 +6,13 @@ use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 
 use rustix::process::Signal;
 
+use crate::terminal;
+
 /// Those that end the waiting, and ask a running command to end.
 pub(crate) const ENDING: [Signal; 4] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT];
+
+/// Those that end a service for good; HUP often means something else to one.
+pub(crate) const STOPPING: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::QUIT];
 
 const FORWARDED: [Signal; 3] = [Signal::USR1, Signal::USR2, Signal::WINCH];
 
@@ -24,14 +29,15 @@ impl Signals {
         Ok(signals)
     }
 
-    /// Listens for stops by the terminal too: while only waiting, it is right to be stopped like any other.
+    /// Listens for stops by the terminal too, from now on: while only waiting, it is right to be stopped like any other.
     pub(crate) fn add_job_control(&mut self) -> io::Result<()> {
         self.add(&[Signal::TSTP, Signal::CONT])
     }
 
     fn add(&mut self, which: &[Signal]) -> io::Result<()> {
         let ignored = ignored();
-        for one in which.iter().filter(|one| ignored & (1 << (one.as_raw() - 1)) == 0) {
+        let known: Vec<_> = self.0.iter().map(|(signal, _)| *signal).collect();
+        for one in which.iter().filter(|one| !known.contains(one) && ignored & (1 << (one.as_raw() - 1)) == 0) {
             self.0.push((*one, signal(SignalKind::from_raw(one.as_raw()))?));
         }
         Ok(())
@@ -52,12 +58,13 @@ impl Signals {
         .await
     }
 
-    /// The next signal that asks to end; others are ignored.
+    /// The next signal that asks to end. It stops for the terminal, and ignores others.
     pub(crate) async fn ending(&mut self) -> Signal {
         loop {
-            let signal = self.next().await;
-            if ENDING.contains(&signal) {
-                return signal;
+            match self.next().await {
+                signal if ENDING.contains(&signal) => return signal,
+                Signal::TSTP => terminal::stop_self(),
+                _ => {}
             }
         }
     }

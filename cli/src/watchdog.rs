@@ -85,7 +85,7 @@ struct Watchdog {
     grace: Duration,
     /// Why the command ended, should it end now.
     cause: Cause,
-    /// When what the command left behind is killed.
+    /// When the command is killed that was told to end, or what it left behind.
     kill_at: Option<Duration>,
     stuck: bool,
 }
@@ -96,7 +96,7 @@ impl Watchdog {
             let any_left = self.children.reap();
             self.tell_news();
             if !any_left {
-                return self.link.report(&Report::Gone { untouchable: Vec::new() });
+                return self.done(Vec::new());
             }
             self.sleep()?;
             let Some(orders) = self.link.orders() else {
@@ -106,9 +106,14 @@ impl Watchdog {
                 self.obey(order);
             }
             if let Some(untouchable) = self.act_in_time() {
-                return self.link.report(&Report::Gone { untouchable });
+                return self.done(untouchable);
             }
         }
+    }
+
+    fn done(mut self, untouchable: Vec<i32>) -> io::Result<()> {
+        let _ = self.link.report(&Report::Gone { untouchable }); // if nobody listens any more, it is well all the same
+        Ok(())
     }
 
     /// Until something happens, or it is time to act.
@@ -135,11 +140,17 @@ impl Watchdog {
     fn obey(&mut self, order: Order) {
         match order {
             // A command that was told to end has the time that was left then, even if the lock is renewed after all.
-            Order::Deadline(_) if self.cause != Cause::Itself => {}
+            Order::Deadline(_) if matches!(self.cause, Cause::Warning | Cause::Loss) => {}
             Order::Start { deadline, .. } | Order::Deadline(deadline) => self.deadline = deadline,
             Order::Signal(signal) => {
                 if let Some(signal) = Signal::from_named_raw(signal) {
                     self.signal_group(signal);
+                }
+            }
+            Order::End { signal, limit } => {
+                self.kill_at = Some(self.kill_at.map_or(limit, |before| before.min(limit)));
+                if let Some(signal) = Signal::from_named_raw(signal).filter(|_| self.children.reap()) {
+                    self.tell_to_end(signal, Cause::Told);
                 }
             }
             Order::Kill => {
@@ -155,6 +166,18 @@ impl Watchdog {
         }
     }
 
+    /// Orphans too: nobody else would tell them. CONT, since a stopped process could not end in an orderly way.
+    fn tell_to_end(&mut self, signal: Signal, cause: Cause) {
+        self.blame(cause);
+        let orphans = descendants::orphans(self.children.command());
+        for signal in [signal, Signal::CONT] {
+            self.signal_group(signal);
+            for orphan in &orphans {
+                let _ = orphan.signal(signal);
+            }
+        }
+    }
+
     fn blame(&mut self, cause: Cause) {
         if self.children.is_running() {
             self.cause = cause;
@@ -164,9 +187,12 @@ impl Watchdog {
     /// What the time demands. When all is over: the processes that are left, since they cannot be killed.
     fn act_in_time(&mut self) -> Option<Vec<i32>> {
         let now = now();
-        if now >= self.deadline || self.kill_at.is_some_and(|kill_at| now >= kill_at) {
+        if now >= self.deadline {
             self.children.reap(); // what has ended by itself a moment ago was not killed; but it was late
             self.blame(Cause::Loss);
+            return self.kill();
+        }
+        if self.kill_at.is_some_and(|kill_at| now >= kill_at) {
             return self.kill();
         }
         if self.cause == Cause::Itself && self.kill_at.is_none() && now + self.grace >= self.deadline {
@@ -179,31 +205,18 @@ impl Watchdog {
         if !self.children.reap() || !self.children.is_running() {
             return;
         }
-        self.cause = Cause::Warning;
         let _ = self.link.report(&Report::Warned);
-        // Orphans too: nobody else would tell them. CONT, since a stopped process could not end in an orderly way.
-        let own = getpid().as_raw_pid();
-        let orphans = descendants::living(&[self.children.command().as_raw_pid()]).unwrap_or_default();
-        for signal in [Signal::TERM, Signal::CONT] {
-            self.signal_group(signal);
-            for orphan in orphans.iter().filter(|process| process.parent == own) {
-                let _ = orphan.signal(signal);
-            }
-        }
+        self.tell_to_end(Signal::TERM, Cause::Warning);
     }
 
     fn tell_news(&mut self) {
         for status in self.children.news() {
-            let end = match (status.exit_status(), status.terminating_signal()) {
-                (Some(code), _) => End::Code(code),
-                (_, Some(signal)) => End::Signal(signal),
-                _ => {
-                    let signal = status.stopping_signal().unwrap_or_default();
-                    let _ = self.link.report(&Report::Stopped { signal });
-                    continue;
-                }
+            let Some(end) = End::of(status) else {
+                let signal = status.stopping_signal().unwrap_or_default();
+                let _ = self.link.report(&Report::Stopped { signal });
+                continue;
             };
-            if self.cause == Cause::Itself && now() >= self.deadline {
+            if matches!(self.cause, Cause::Itself | Cause::Told) && now() >= self.deadline {
                 self.cause = Cause::Loss; // it ended while nobody could look: perhaps too late
             }
             let _ = self.link.report(&Report::Ended { end, cause: self.cause });
@@ -213,7 +226,8 @@ impl Watchdog {
 
     /// The command has ended; whatever it left behind has to end before the lock does.
     fn end_the_rest(&mut self) {
-        self.kill_at = Some(now() + self.grace);
+        let limit = now() + self.grace;
+        self.kill_at = Some(self.kill_at.map_or(limit, |before| before.min(limit)));
         for process in descendants::living(&[]).unwrap_or_default() {
             let _ = process.signal(Signal::TERM);
             let _ = process.signal(Signal::CONT);

@@ -1,0 +1,53 @@
+//! What comes after a term.
+
+use rustix::process::Signal;
+
+use super::Due;
+use crate::{args::Elect, outcome::Outcome, protocol::End, run::Finished};
+
+/// Whether to go on.
+#[derive(Debug)]
+pub(super) enum After {
+    /// No.
+    Exits(Outcome),
+    /// Yes, after a pause if what has ended the term may do so again at once.
+    Campaigns { why: String, pauses: bool },
+}
+
+impl After {
+    /// Decides.
+    pub(super) fn of(finished: Finished<Due>, elect: &Elect) -> Self {
+        let Finished { outcome, stopped, told } = finished;
+        let why = match (&outcome, told) {
+            (Outcome::Lost { reason, .. }, _) => format!("it was lost: {reason}"),
+            (_, Some(Due::Asked)) => "it was asked to resign".to_owned(),
+            (_, Some(Due::Unwell)) => "it is not well".to_owned(),
+            (Outcome::Completed(End::Code(code)), None) => format!("the command has exited with {code}"),
+            (Outcome::Completed(End::Signal(signal)), None) => format!("signal {signal} has ended the command"),
+            (Outcome::Failed { why, .. }, _) => why.clone(),
+            _ => return Self::Exits(outcome),
+        };
+        let by_itself = told.is_none() && matches!(outcome, Outcome::Completed(_));
+        let failed = matches!(outcome, Outcome::Failed { .. });
+        if stopped || elect.once || (by_itself && !(elect.restart && may_restart(&outcome))) {
+            return Self::Exits(unless_unwell(outcome, told));
+        }
+        Self::Campaigns { why, pauses: by_itself || failed }
+    }
+}
+
+/// A terminal has ended it: Ctrl-C, or its own end.
+fn may_restart(outcome: &Outcome) -> bool {
+    let Outcome::Completed(End::Signal(signal)) = outcome else { return true };
+    ![Signal::INT, Signal::QUIT, Signal::HUP].map(Signal::as_raw).contains(signal)
+}
+
+/// The work was not done: somebody has to know.
+fn unless_unwell(outcome: Outcome, told: Option<Due>) -> Outcome {
+    match (outcome, told) {
+        (Outcome::Completed(end), Some(Due::Unwell)) => {
+            Outcome::Lost { reason: "it was given up, since it is not well".to_owned(), end: Some(end) }
+        }
+        (outcome, _) => outcome,
+    }
+}

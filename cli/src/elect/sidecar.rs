@@ -1,0 +1,98 @@
+//! Tells other programs of this host who leads, by HTTP.
+
+use std::{net::TcpListener, sync::Arc};
+
+use futures_util::StreamExt;
+use tenure::{Coordinator, Leadership};
+use tokio::task::JoinHandle;
+
+use crate::{
+    args::Elect,
+    http::{
+        self,
+        board::{Board, Office},
+    },
+    outcome::{Outcome, code},
+    say,
+    show::Shown,
+};
+
+/// The address, before anything can be told.
+#[derive(Debug)]
+pub(super) struct Bound(Option<TcpListener>);
+
+/// What tells, if it was asked for. Dropping it ends what it does in the runtime of the election.
+#[derive(Debug)]
+pub(super) struct Sidecar(Option<(Arc<Board>, Follower)>);
+
+#[derive(Debug)]
+struct Follower(JoinHandle<()>);
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// For as long as it leads.
+#[derive(Debug)]
+pub(super) struct Told(Option<(Arc<Board>, Follower)>);
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        if let Some((board, _)) = &self.0 {
+            board.leads(None);
+        }
+    }
+}
+
+impl Bound {
+    /// Begins to answer.
+    pub(super) fn serve(self, elect: &Elect, backend: &str, coordinator: &Coordinator) -> Result<Sidecar, Outcome> {
+        let Self(Some(listener)) = self else { return Ok(Sidecar(None)) };
+        let board = Arc::new(Board::new(&elect.name, backend, coordinator.clone()));
+        http::serve(listener, board.clone()).map_err(|error| Outcome::failed("HTTP cannot be served", &error))?;
+        let (mut leaders, seen) = (coordinator.election(&elect.name).observe(), board.clone());
+        let follower = tokio::spawn(async move {
+            while let Some(leader) = leaders.next().await {
+                seen.sees(leader.ok().map(|leader| leader.map(Shown::from)));
+            }
+        });
+        Ok(Sidecar(Some((board, Follower(follower)))))
+    }
+}
+
+impl Sidecar {
+    /// Takes the address before there is a session: an address that is taken is told at once.
+    pub(super) fn bind(elect: &Elect) -> Result<Bound, Outcome> {
+        let Some(address) = elect.http else { return Ok(Bound(None)) };
+        let listener = TcpListener::bind(address).map_err(|error| Outcome::Failed {
+            code: code::CONFIG,
+            why: format!("--http {address} cannot be used: {error}"),
+        })?;
+        if address.port() == 0 {
+            let address = listener.local_addr().map_err(|error| Outcome::failed("the address is not known", &error))?;
+            say(&format!("answers HTTP on {address}"));
+        }
+        Ok(Bound(Some(listener)))
+    }
+
+    /// Tells, from now on, that this candidate leads, until what is returned is dropped.
+    pub(super) fn leads(&self, leadership: &Leadership, value: &[u8]) -> Told {
+        let Self(Some((board, _))) = self else { return Told(None) };
+        let mut states = leadership.states();
+        let board = board.clone();
+        let leader =
+            Shown { value: value.to_owned(), token: leadership.token().get(), id: leadership.id().to_string() };
+        board.leads(Some(Office { leader: leader.clone(), state: leadership.state() }));
+        let follower = tokio::spawn({
+            let board = board.clone();
+            async move {
+                while let Some(state) = states.next().await {
+                    board.leads(Some(Office { leader: leader.clone(), state }));
+                }
+            }
+        });
+        Told(Some((board, Follower(follower))))
+    }
+}

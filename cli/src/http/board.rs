@@ -1,0 +1,155 @@
+//! What is known of the election, for whoever asks. The election writes it, and judges nothing; who reads it asks the clock.
+
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use serde::Serialize;
+use tenure::{Clock, Coordinator, State};
+
+use crate::show::Shown;
+
+/// Where it is written.
+#[derive(Debug)]
+pub(crate) struct Board {
+    name: String,
+    backend: String,
+    coordinator: Coordinator,
+    clock: Clock,
+    notes: Mutex<Notes>,
+}
+
+/// Ourselves, while we lead.
+#[derive(Clone, Debug)]
+pub(crate) struct Office {
+    pub(crate) leader: Shown,
+    pub(crate) state: State,
+}
+
+#[derive(Debug, Default)]
+struct Notes {
+    /// As observed; nothing at first.
+    leader: Option<Option<Shown>>,
+    office: Option<Office>,
+    /// The token of the last leader.
+    last: Option<u64>,
+    transitions: u64,
+    terms: u64,
+    lost: u64,
+}
+
+/// What is true at the time of the question.
+#[derive(Debug, Serialize)]
+pub(crate) struct View {
+    pub(crate) name: String,
+    pub(crate) backend: String,
+    /// Whether it is known who leads. If not, `leader` is null.
+    pub(crate) known: bool,
+    pub(crate) leader: Option<Shown>,
+    /// Whether it is us.
+    pub(crate) leads: bool,
+    pub(crate) token: Option<u64>,
+    /// The time to our deadline.
+    pub(crate) deadline_ms: Option<u64>,
+    pub(crate) session_held: bool,
+    pub(crate) in_jeopardy: bool,
+    #[serde(skip)]
+    pub(crate) left: Duration,
+    #[serde(skip)]
+    pub(crate) transitions: u64,
+    #[serde(skip)]
+    pub(crate) terms: u64,
+    #[serde(skip)]
+    pub(crate) lost: u64,
+}
+
+impl Board {
+    pub(crate) fn new(name: &str, backend: &str, coordinator: Coordinator) -> Self {
+        let (name, backend) = (name.to_owned(), backend.to_owned());
+        Self { name, backend, coordinator, clock: Clock::system(), notes: Mutex::default() }
+    }
+
+    /// This one leads; or nobody is known to, since it cannot be observed any more.
+    pub(crate) fn sees(&self, leader: Option<Option<Shown>>) {
+        let mut notes = self.notes();
+        if let Some(Some(leader)) = &leader {
+            notes.leads(leader.token);
+        }
+        notes.leader = leader;
+    }
+
+    /// We lead, and it stands so; or not any more.
+    pub(crate) fn leads(&self, office: Option<Office>) {
+        let mut notes = self.notes();
+        match (&notes.office, &office) {
+            (None, Some(office)) => {
+                let token = office.leader.token;
+                notes.terms += 1;
+                notes.leads(token);
+            }
+            (Some(before), None) => {
+                let lost = self.left(before).is_none();
+                let is_old = |leader: &Shown| leader.id == before.leader.id;
+                if notes.leader.as_ref().is_some_and(|leader| leader.as_ref().is_some_and(is_old)) {
+                    notes.leader = Some(None); // whoever comes next will be observed
+                }
+                notes.lost += u64::from(lost);
+            }
+            _ => {}
+        }
+        notes.office = office;
+    }
+
+    /// How things stand now.
+    pub(crate) fn view(&self) -> View {
+        let session = self.coordinator.session_state().filter(|state| self.time_left(*state).is_some());
+        let notes = self.notes();
+        let office = notes.office.as_ref().and_then(|office| Some((office, self.left(office)?)));
+        let observed = notes.leader.clone().filter(|_| session.is_some());
+        let leader = office.map(|(office, _)| Some(office.leader.clone())).or(observed);
+        View {
+            name: self.name.clone(),
+            backend: self.backend.clone(),
+            known: leader.is_some(),
+            leader: leader.flatten(),
+            leads: office.is_some(),
+            token: office.map(|(office, _)| office.leader.token),
+            deadline_ms: office.map(|(_, left)| u64::try_from(left.as_millis()).unwrap_or(u64::MAX)),
+            session_held: session.is_some(),
+            in_jeopardy: matches!(session, Some(State::InJeopardy { .. })),
+            left: office.map(|(_, left)| left).unwrap_or_default(),
+            transitions: notes.transitions,
+            terms: notes.terms,
+            lost: notes.lost,
+        }
+    }
+
+    fn left(&self, office: &Office) -> Option<Duration> {
+        self.time_left(office.state)
+    }
+
+    fn time_left(&self, state: State) -> Option<Duration> {
+        let (State::Held { deadline } | State::InJeopardy { deadline }) = state else { return None };
+        Some(self.clock.until(deadline)).filter(|left| !left.is_zero())
+    }
+
+    fn notes(&self) -> std::sync::MutexGuard<'_, Notes> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Notes {
+    fn leads(&mut self, token: u64) {
+        if self.last.is_none_or(|last| last < token) {
+            self.transitions += u64::from(self.last.is_some());
+            self.last = Some(token);
+        }
+    }
+}
+
+impl View {
+    pub(crate) fn to_json(&self) -> String {
+        String::from_utf8(crate::protocol::line(self)).unwrap_or_default()
+    }
+}
