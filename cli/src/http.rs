@@ -17,7 +17,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     net::{TcpListener, TcpStream},
     task::AbortHandle,
-    time::{sleep, timeout},
+    time::{Instant, sleep, sleep_until, timeout},
 };
 
 use self::board::Board;
@@ -29,6 +29,8 @@ mod metrics;
 const LIMIT: Duration = Duration::from_secs(5);
 /// How many there may be: few enough to leave file descriptors to the election.
 const MOST: usize = 128;
+/// How long each of them may last at least. Whoever asks from this host has its answer by then.
+const LEAST: Duration = Duration::from_millis(100);
 /// How long a request may be, without its body.
 const LONGEST: usize = 16 * 1024;
 
@@ -37,6 +39,7 @@ const LONGEST: usize = 16 * 1024;
 /// # Errors
 /// What keeps the thread from being started.
 pub(crate) fn serve(listener: net::TcpListener, board: Arc<Board>) -> io::Result<()> {
+    rustix::net::listen(&listener, 1024)?; // again, so that more connections may wait than by default
     listener.set_nonblocking(true)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     thread::Builder::new().name("tenure-http".to_owned()).spawn(move || {
@@ -51,17 +54,21 @@ pub(crate) fn serve(listener: net::TcpListener, board: Arc<Board>) -> io::Result
 }
 
 async fn accept(listener: TcpListener, board: Arc<Board>) {
-    let mut open = VecDeque::<AbortHandle>::new();
+    let mut open = VecDeque::<(Instant, AbortHandle)>::new();
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             sleep(Duration::from_millis(50)).await; // no file descriptors, say: some connections will be over
             continue;
         };
-        open.retain(|connection| !connection.is_finished());
-        if open.len() >= MOST {
-            open.pop_front().inspect(AbortHandle::abort);
+        open.push_back((Instant::now(), tokio::spawn(timeout(LIMIT, answer(stream, board.clone()))).abort_handle()));
+        open.retain(|(_, connection)| !connection.is_finished());
+        while open.len() >= MOST
+            && let Some((since, oldest)) = open.pop_front()
+        {
+            sleep_until(since + LEAST).await;
+            oldest.abort();
+            open.retain(|(_, connection)| !connection.is_finished());
         }
-        open.push_back(tokio::spawn(timeout(LIMIT, answer(stream, board.clone()))).abort_handle());
     }
 }
 

@@ -1,0 +1,89 @@
+//! Whatever clients do to the sidecar, the leadership is held.
+
+use std::{
+    io::{Read, Write},
+    net::{SocketAddr, TcpStream},
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Resource, getrlimit, setrlimit};
+
+use super::sidecar::{get, leader, start};
+use crate::support::{Room, until};
+
+const TTL: Duration = Duration::from_secs(2);
+
+/// Sets it when it is dropped, so that a failure ends the test.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Keeps `count` connections open that send a byte now and then, and opens a new one for each that was closed.
+fn crawl(address: SocketAddr, count: usize, over: &AtomicBool) {
+    let open = || {
+        let stream = TcpStream::connect_timeout(&address, Duration::from_secs(5)).ok()?;
+        stream.set_write_timeout(Some(Duration::from_secs(1))).ok()?;
+        (&stream).write_all(b"GET /leader HTTP/1.1\r\nX: ").ok()?;
+        Some(stream)
+    };
+    let mut crowd: Vec<Option<TcpStream>> = (0..count).map(|_| None).collect();
+    while !over.load(Ordering::Relaxed) {
+        for one in &mut crowd {
+            if one.as_mut().is_none_or(|stream| stream.write_all(b"x").is_err()) {
+                *one = open();
+            }
+        }
+        thread::sleep(Duration::from_millis(200));
+    }
+}
+
+/// Sends a hundred megabytes, for as long as they are taken.
+fn push(address: SocketAddr) -> usize {
+    let Ok(mut stream) = TcpStream::connect(address) else { return 0 };
+    let _ = stream.set_write_timeout(Some(Duration::from_secs(1)));
+    let _ = stream.write_all(b"POST /leader HTTP/1.1\r\nHost: x\r\nContent-Length: 100000000\r\n\r\n");
+    let chunk = vec![b'x'; 1_000_000];
+    let sent = (0..100).take_while(|_| stream.write_all(&chunk).is_ok()).count();
+    let _ = stream.read(&mut [0; 100]);
+    sent
+}
+
+#[test]
+fn a_thousand_connections_slow_clients_and_large_bodies_do_not_disturb_the_election() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    setrlimit(Resource::Nofile, limit).expect("raised: there are many connections at this end");
+    let room = Room::with_ttl("2s");
+    let mut sidecar = start(&room, "a", &["sleep", "60"]);
+    until("it to lead", || leader(sidecar.address).1["leads"] == true);
+    let token = leader(sidecar.address).1["token"].clone();
+    let (over, address, start) = (AtomicBool::new(false), sidecar.address, Instant::now());
+    let mut slowest = Duration::ZERO;
+    thread::scope(|scope| {
+        let ends = Ends(&over);
+        for _ in 0..4 {
+            scope.spawn(|| crawl(address, 250, &over));
+        }
+        let pushing = scope.spawn(|| (0..5).map(|_| push(address)).collect::<Vec<_>>());
+        while start.elapsed() < TTL * 4 {
+            let asked = Instant::now();
+            let (status, told) = leader(address);
+            assert_eq!((status, &told["leads"], &told["token"]), (200, &true.into(), &token));
+            slowest = slowest.max(asked.elapsed());
+            thread::sleep(Duration::from_millis(50));
+        }
+        drop(ends);
+        println!("megabytes taken of each hundred: {:?}", pushing.join().expect("no panic"));
+    });
+    println!("the slowest answer took {slowest:?}");
+    assert!(slowest < Duration::from_secs(2), "{slowest:?}");
+    assert_eq!(get(address, "/healthz").0, 200);
+    let threads = format!("/proc/{}/fd", sidecar.process.pid());
+    assert!(std::fs::read_dir(threads).expect("there").count() < 200);
+}

@@ -1,0 +1,118 @@
+//! `tenure observe`.
+
+use std::{
+    io::{BufRead, BufReader},
+    time::Duration,
+};
+
+use rusqlite::TransactionBehavior;
+use rustix::process::Signal;
+
+use crate::support::{Room, Running, assert_one_line, text, until};
+
+fn codes(room: &Room, words: &[&str]) -> (Option<i32>, String) {
+    let output = room.run(&[&["observe"], words, &["job"]].concat());
+    (output.status.code(), text(&output.stdout))
+}
+
+/// Leads with this value until it is dropped.
+fn leads(room: &Room, value: &str) -> Running {
+    let leader = room.start(&["elect", "--value", value, "job", "sleep", "60"]);
+    until("it to lead", || codes(room, &["--once"]).0 == Some(0));
+    leader
+}
+
+#[test]
+fn once_tells_who_leads_or_that_nobody_does() {
+    let room = Room::new();
+    assert_eq!(codes(&room, &["--once"]), (Some(1), "-\n".to_owned()));
+    assert_eq!(codes(&room, &["--once", "--json"]), (Some(1), "{\"leader\":null}\n".to_owned()));
+    assert_eq!(codes(&room, &["--candidates"]), (Some(1), String::new()));
+    let _leader = leads(&room, "a\nb\u{1b}");
+    let (code, line) = codes(&room, &["--once"]);
+    assert!(code == Some(0) && line.ends_with(" a\\nb\\u{1b}\n") && line.lines().count() == 1, "{line}");
+    let json: serde_json::Value = serde_json::from_str(&codes(&room, &["--once", "--json"]).1).expect("JSON");
+    assert_eq!(json["leader"]["value"], "a\nb\u{1b}");
+    assert!(line.starts_with(&format!("{} ", json["leader"]["token"])), "{line}");
+    let id = json["leader"]["id"].as_str().expect("an id");
+    assert!(codes(&room, &["--candidates"]).1.contains(&format!(" {id} ")));
+}
+
+#[test]
+fn a_lock_leads_under_who_holds_it() {
+    let room = Room::new();
+    let _holder = room.start_ready(&["job"], "touch ready; sleep 60");
+    let json: serde_json::Value = serde_json::from_str(&codes(&room, &["--once", "--json"]).1).expect("JSON");
+    let holder: serde_json::Value =
+        serde_json::from_str(json["leader"]["value"].as_str().expect("a value")).expect("JSON");
+    assert_eq!(holder["program"], "sh");
+}
+
+#[test]
+fn each_change_is_a_line_at_once() {
+    let room = Room::new();
+    let mut observer = room.tenure(&["observe", "job"]).spawn().expect("it starts");
+    let mut lines = BufReader::new(observer.stdout.take().expect("piped")).lines();
+    let mut observer = Running::from(observer);
+    let mut next = || lines.next().expect("a line").expect("text");
+    assert_eq!(next(), "-");
+    let mut leader = leads(&room, "a");
+    assert!(next().ends_with(" a"));
+    leader.signal(Signal::TERM);
+    assert_eq!(next(), "-");
+    observer.signal(Signal::TERM);
+    assert_eq!(observer.code(), 143);
+    assert!(lines.next().is_none());
+}
+
+#[test]
+fn it_ends_quietly_when_nobody_reads_any_more() {
+    let room = Room::new();
+    let mut observer = room.tenure(&["observe", "job"]).spawn().expect("it starts");
+    let mut line = String::new();
+    let mut reader = BufReader::new(observer.stdout.take().expect("piped"));
+    reader.read_line(&mut line).expect("a line");
+    assert_eq!(line, "-\n");
+    drop(reader);
+    let output = Running::from(observer).output(); // though nothing changes
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(141), String::new()));
+}
+
+/// Whoever reads slowly holds nothing up: it can be ended, and its session is kept.
+#[test]
+fn a_reader_that_does_not_read() {
+    let room = Room::with_ttl("2s");
+    let mut observer = room.start(&["observe", "job"]);
+    let value = "x".repeat(60_000);
+    for _ in 0..3 {
+        let _leader = leads(&room, &value); // more than fits into the pipe
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert!(observer.is_running());
+    observer.signal(Signal::TERM);
+    assert_eq!(observer.status().code(), Some(143));
+}
+
+#[test]
+fn what_is_wrong_is_said_in_a_line() {
+    let room = Room::new();
+    for (words, code, says) in
+        [(&["observe", "--url", "oracle:", "job"][..], 78, "oracle"), (&["observe", "--once", ""], 78, "name")]
+    {
+        let output = room.run(words);
+        assert_eq!(output.status.code(), Some(code), "{words:?} {}", text(&output.stderr));
+        assert_one_line(&output, says);
+    }
+}
+
+#[test]
+fn a_backend_that_nobody_can_reach() {
+    let room = Room::new();
+    assert_eq!(codes(&room, &["--once"]).0, Some(1));
+    let mut database = room.database();
+    let _blocking = database.transaction_with_behavior(TransactionBehavior::Immediate).expect("free");
+    let url = format!("{}&connect_timeout=1s", room.url());
+    for command in ["observe", "resign"] {
+        assert_eq!(room.run(&[command, "--url", &url, "job"]).status.code(), Some(69), "{command}");
+    }
+}

@@ -1,0 +1,133 @@
+//! Replicas of a service that a leader serves, on whatever backend the room is for.
+#![allow(dead_code, unreachable_pub, reason = "every test program uses a part of it")]
+
+use std::{
+    env,
+    fs::File,
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::process::Signal;
+
+use crate::{
+    ledger::{self, BODY, Term},
+    support::{Room, Running, found, text, until},
+};
+
+/// What a busy machine may add to the ttl.
+const SLACK: Duration = Duration::from_millis(2500);
+
+pub fn rounds() -> u32 {
+    env::var("TENURE_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(5)
+}
+
+/// A replica, and its name.
+pub struct Replica {
+    pub name: String,
+    pub process: Running,
+}
+
+/// Replicas, and an observer.
+pub struct Replicas {
+    pub room: Room,
+    pub all: Vec<Replica>,
+    ttl: Duration,
+    made: usize,
+    observer: Running,
+}
+
+impl Replicas {
+    pub fn start(room: Room, ttl: Duration, count: usize) -> Self {
+        let seen = File::create(room.path("seen")).expect("a file");
+        let observer = Running::start(room.tenure(&["observe", "job"]).stdout(seen));
+        let mut replicas = Self { room, all: Vec::new(), ttl, made: 0, observer };
+        for _ in 0..count {
+            replicas.add();
+        }
+        replicas.until_led_after(0);
+        replicas.until_candidates(count);
+        replicas
+    }
+
+    /// Starts one more. What it says goes to a file.
+    pub fn add(&mut self) {
+        self.made += 1;
+        let name = format!("r{}", self.made);
+        let words = ["elect", "--value", &name, "--drain", "2s", "job", "--", "sh", "-c", BODY, &name];
+        let said = File::create(self.room.path(&format!("{name}.err"))).expect("a file");
+        let process = Running::start(self.room.tenure(&words).stderr(said));
+        self.all.push(Replica { name, process });
+    }
+
+    pub fn terms(&self) -> Vec<Term> {
+        let text = self.room.read("ledger");
+        let whole = text.rfind('\n').map_or(0, |end| end + 1);
+        ledger::terms(&text[..whole])
+    }
+
+    /// Waits for a term with a higher token.
+    pub fn until_led_after(&self, token: u64) -> Term {
+        found("the next leader", || self.terms().pop().filter(|term| term.token > token))
+    }
+
+    /// Waits until so many stand in line, the leader included.
+    pub fn until_candidates(&self, count: usize) {
+        until("the candidates", || self.candidates().len() == count);
+    }
+
+    /// As `tenure observe --candidates` shows them: token, id and value.
+    pub fn candidates(&self) -> Vec<[String; 3]> {
+        let output = self.room.run(&["observe", "--candidates", "job"]);
+        let line = |line: &str| line.splitn(3, ' ').map(str::to_owned).collect::<Vec<_>>().try_into().expect("three");
+        text(&output.stdout).lines().map(line).collect()
+    }
+
+    pub fn position(&self, name: &str) -> usize {
+        self.all.iter().position(|replica| replica.name == name).expect("it is one of us")
+    }
+
+    /// Does something to the leader: the next one leads within the ttl. Returns the one that was harmed, the term before, and how long it took.
+    pub fn harm(&mut self, harm: impl FnOnce(&Room, &mut Replica)) -> (usize, Term, Duration) {
+        let before = self.terms().pop().expect("somebody leads");
+        let position = self.position(&before.name);
+        let start = Instant::now();
+        harm(&self.room, &mut self.all[position]);
+        self.until_led_after(before.token);
+        let took = start.elapsed();
+        assert!(took < self.ttl + SLACK, "it took {took:?}");
+        let terms = self.terms();
+        let before = terms.into_iter().find(|term| term.token == before.token).expect("it was there");
+        (position, before, took)
+    }
+
+    /// Ends what is left, one after the other; everything was in order, and the observer has seen who led last.
+    pub fn end(mut self) -> Vec<Term> {
+        let last = self.terms().pop().expect("somebody leads");
+        until("the observer to see the last one", || {
+            self.room.read("seen").lines().last() == Some(&format!("{} {}", last.token, last.name))
+        });
+        // Those behind first, so that nobody leads for a moment only.
+        self.all.sort_by_key(|replica| replica.name == last.name);
+        for mut replica in std::mem::take(&mut self.all) {
+            replica.process.signal(Signal::TERM);
+            let code = replica.process.code();
+            assert!([0, 143].contains(&code), "{}: {code}", replica.name);
+        }
+        until("the observer to see that", || self.room.read("seen").lines().last() == Some("-"));
+        self.observer.signal(Signal::TERM);
+        assert_eq!(self.observer.code(), 143);
+        self.check_seen();
+        thread::sleep(Duration::from_millis(100)); // a body that is left would write
+        let terms = self.terms();
+        assert!(terms.last().is_some_and(|term| term.token == last.token && term.stopped), "{:?}", terms.last());
+        terms
+    }
+
+    /// Observers name nobody but those who led, in that order.
+    fn check_seen(&self) {
+        let seen = self.room.read("seen");
+        let tokens: Vec<u64> = seen.lines().filter_map(|line| line.split(' ').next()?.parse().ok()).collect();
+        assert!(tokens.windows(2).all(|pair| pair[0] < pair[1]), "{seen}");
+    }
+}
