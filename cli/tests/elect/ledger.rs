@@ -1,5 +1,5 @@
 //! What the bodies have written: one line at a time, all into one file, in the order in which it happened.
-#![allow(unreachable_pub, reason = "shared by test programs")]
+#![allow(dead_code, unreachable_pub, reason = "every test program uses a part of it")]
 
 use std::{collections::BTreeMap, time::Duration};
 

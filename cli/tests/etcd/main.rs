@@ -6,6 +6,12 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+#[path = "../elect/ledger.rs"]
+mod ledger;
+#[path = "../elect/replicas.rs"]
+mod replicas;
+
+mod elect;
 mod exclusion;
 mod loss;
 mod refused;
