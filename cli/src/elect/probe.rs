@@ -4,7 +4,7 @@ use std::{
     ffi::{OsStr, OsString},
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -13,6 +13,7 @@ use crate::{
     alarm::now,
     child::{Streams, Watched},
     protocol::{End, Order, Report},
+    say,
 };
 
 /// Runs the command under a watchdog of its own: whatever it starts has ended with it, or at the end of the period.
@@ -22,18 +23,31 @@ pub(super) struct Probe {
     name: String,
     period: Duration,
     token: Arc<AtomicU64>,
+    /// Whether its last answer was no: told once, since one that is never well would wait in silence.
+    fails: Arc<AtomicBool>,
 }
 
 impl Probe {
     pub(super) fn new(command: &OsStr, name: &str, period: Duration, token: Arc<AtomicU64>) -> Self {
-        Self { words: ["sh".into(), "-c".into(), command.to_owned()], name: name.to_owned(), period, token }
+        let words = ["sh".into(), "-c".into(), command.to_owned()];
+        Self { words, name: name.to_owned(), period, token, fails: Arc::default() }
     }
 
-    /// Whether it exits with 0.
+    /// Whether it exits with 0, in time.
     ///
     /// # Cancel safety
     /// Dropping the future ends the command.
     pub(super) async fn asks(self) -> bool {
+        let (name, fails) = (self.name.clone(), self.fails.clone());
+        let limit = self.period - self.period / 20; // who asks waits no longer than the period, and it is to be told before
+        let is_well = tokio::time::timeout(limit, self.answer()).await.unwrap_or(false);
+        if fails.swap(!is_well, Ordering::Relaxed) == is_well {
+            say(&format!("the health command of '{name}' {}", if is_well { "is content again" } else { "fails" }));
+        }
+        is_well
+    }
+
+    async fn answer(self) -> bool {
         let token = Some(self.token.load(Ordering::Relaxed)).filter(|token| *token > 0);
         let environment = [("TENURE_NAME", Some(self.name)), ("TENURE_TOKEN", token.map(|token| token.to_string()))];
         let Ok(mut watched) = Watched::start(&self.words, &environment, Streams::Nothing).await else { return false };
