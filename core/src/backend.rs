@@ -12,6 +12,7 @@ use async_trait::async_trait;
 use crate::{
     clock::{Clock, Moment},
     error::{Error, ErrorKind, Result},
+    fenced::FencedStore,
     queue::{Contender, ContenderId, Entered, QueueName, Record, Snapshot, Version, Wake},
 };
 
@@ -144,4 +145,9 @@ pub trait Session: Debug + Send + Sync + 'static {
 
     /// Ends the session and removes its entries.
     async fn close(&self) -> Result<()>;
+
+    /// Data that the service itself refuses to change for anybody but the holder, where it can do that.
+    fn fenced(&self) -> Option<&dyn FencedStore> {
+        None
+    }
 }

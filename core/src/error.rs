@@ -2,6 +2,8 @@
 
 use std::{error::Error as StdError, fmt};
 
+use crate::token::FencingToken;
+
 /// Shorthand for a result with Tenure's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -19,6 +21,11 @@ pub enum ErrorKind {
     Config,
     /// This backend cannot do that.
     Unsupported,
+    /// The service has refused a write of somebody who is not, or not any more, the holder: it has not happened, and will not.
+    /// [`Error::winner`] tells who may write, if that is known.
+    Fenced,
+    /// A write that may or may not have taken effect, and is not repeated because that could do it twice. The message says how to find out.
+    Unknown,
     /// A reply that the contract rules out: a bug, here or there.
     Unexpected,
 }
@@ -32,12 +39,13 @@ struct Inner {
     kind: ErrorKind,
     message: String,
     source: Option<Box<dyn StdError + Send + Sync>>,
+    winner: Option<FencingToken>,
 }
 
 impl Error {
     /// An error whose `message` says what failed, on which name, and what to do; lower case, without a full stop.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self(Box::new(Inner { kind, message: message.into(), source: None }))
+        Self(Box::new(Inner { kind, message: message.into(), source: None, winner: None }))
     }
 
     /// Attaches the cause. Its text must not be repeated in the message.
@@ -45,6 +53,18 @@ impl Error {
     pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         self.0.source = Some(source.into());
         self
+    }
+
+    /// Names the holder that a refused write lost to.
+    #[must_use]
+    pub(crate) fn with_winner(mut self, winner: Option<FencingToken>) -> Self {
+        self.0.winner = winner;
+        self
+    }
+
+    /// The token of who holds the lock by now, if the error is `Fenced` and somebody does.
+    pub fn winner(&self) -> Option<FencingToken> {
+        self.0.winner
     }
 
     /// What the caller can do about it.

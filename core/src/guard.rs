@@ -146,13 +146,11 @@ impl Tenure {
     /// # Errors
     /// `SessionLost` if it does not stand; any other kind when the backend refuses to say.
     pub async fn verify(&self) -> Result<()> {
-        if let State::Lost(reason) = self.state() {
-            return Err(self.error(reason));
-        }
+        self.check()?;
         match self.entry.look(&self.entry.list().await?)? {
             Look::Granted => Ok(()),
             Look::Gone | Look::Wait(_) => {
-                end_with(&self.ending.end, End::Removed);
+                self.end_as_removed();
                 Err(self.error(LossReason::Removed))
             }
         }
@@ -167,6 +165,23 @@ impl Tenure {
     pub(crate) fn ender(&self) -> Ender {
         let (keeper, queue) = (self.entry.keeper().clone(), self.entry.queue().clone());
         Ender { end: self.ending.end.clone(), keeper, queue, id: self.entry.me().id.clone() }
+    }
+
+    pub(crate) fn entry(&self) -> &Entry {
+        &self.entry
+    }
+
+    /// Whether it is certainly still ours, without asking.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.state() {
+            State::Lost(reason) => Err(self.error(reason)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The backend has said that the entry does not stand any more.
+    pub(crate) fn end_as_removed(&self) {
+        end_with(&self.ending.end, End::Removed);
     }
 
     fn standing(&self) -> Standing {
@@ -340,10 +355,6 @@ impl LockGuard {
     pub(crate) fn new(tenure: Tenure, token_base: u64) -> Result<Self> {
         let token = tenure.entry.token().raised_by(token_base)?;
         Ok(Self { tenure, token })
-    }
-
-    pub(crate) fn entry(&self) -> &Entry {
-        &self.tenure.entry
     }
 
     /// The number that proves our place in the order of holders; hand it to the protected resource with every request.

@@ -184,6 +184,23 @@ impl Keeper {
             reason = self.pulse.lost() => return Err(lost("the session", reason)),
             answer = attempts => answer,
         };
+        self.heed(answer).await
+    }
+
+    /// Makes a call once, and waits for its answer even if the session is lost meanwhile: for what must not be done twice, and whose outcome
+    /// is to be known.
+    pub(crate) async fn once<T>(&self, call: impl Future<Output = Result<T>>) -> Result<T> {
+        let answer = in_time(self.ttl, call).await;
+        self.heed(answer).await
+    }
+
+    /// How long the session lives after a keep-alive.
+    pub(crate) fn ttl(&self) -> Duration {
+        self.ttl
+    }
+
+    /// If a call has answered that the session is over, it is lost before the caller hears of it.
+    async fn heed<T>(&self, answer: Result<T>) -> Result<T> {
         if answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::SessionLost) {
             let _ = self.commands.send(Command::SessionLost);
             self.pulse.lost().await;

@@ -14,6 +14,7 @@ pub use crate::{
     clock::{BootId, Clock, Moment, TestClock, TimeSource},
     config::{Config, Profiles, Secret, Setting, Sources},
     coordinator::Coordinator,
+    data::{Data, Fenced},
     driver::{Driver, Drivers},
     election::{
         Election,
@@ -22,6 +23,7 @@ pub use crate::{
         run::{Term, TermEnd},
     },
     error::{Error, ErrorKind, Result},
+    fenced::{DataKey, Datum, Edit, EditId, Expect, Fence, FencedStore, Outcome, Stored},
     guard::{LockGuard, Lost, Permit, ReadGuard, State, Tenure},
     holder::Holder,
     keeper::LossReason,
@@ -38,9 +40,11 @@ mod backend;
 mod clock;
 mod config;
 mod coordinator;
+mod data;
 mod driver;
 mod election;
 mod error;
+mod fenced;
 mod guard;
 mod health;
 mod holder;

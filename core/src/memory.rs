@@ -16,12 +16,14 @@ use crate::{
     config::Config,
     driver::Driver,
     error::{Error, ErrorKind, Result},
+    fenced::FencedStore,
     queue::{Contender, ContenderId, Entered, QueueName, Record, Snapshot, Version, Wake, check_value},
 };
 
+mod data;
 mod world;
 
-/// A call of [`Backend`] or [`Session`], for [`MemoryBackend::inject`].
+/// A call of [`Backend`], [`Session`] or [`FencedStore`], for [`MemoryBackend::inject`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "they are the names of the methods")]
 pub enum Call {
@@ -35,6 +37,8 @@ pub enum Call {
     Write,
     SettleTokenBase,
     Close,
+    Get,
+    Edit,
 }
 
 /// What happens to a call.
@@ -46,7 +50,7 @@ pub enum Fault {
     LoseReply,
     /// It takes effect; the caller is told so that much later.
     DelayReply(Duration),
-    /// The caller is told `Unavailable`, and it takes effect so much later, unless it was an `enter` that has been given up.
+    /// The caller is told `Unavailable`, and it takes effect so much later, unless it was an `enter` or an `edit` that has been given up.
     ApplyLate(Duration),
     /// It never takes effect, and never returns.
     Hang,
@@ -346,6 +350,10 @@ impl Session for MemorySession {
                 Ok(())
             })
             .await
+    }
+
+    fn fenced(&self) -> Option<&dyn FencedStore> {
+        Some(self)
     }
 }
 

@@ -37,13 +37,7 @@ impl QueueName {
     /// # Errors
     /// `Config` if it is empty, longer than 512 bytes, or has a NUL.
     pub fn new(name: &str) -> Result<Self> {
-        let complaint = match name.len() {
-            0 => "a name must not be empty: write 1 to 512 bytes".to_owned(),
-            n if n > Self::MAX_LEN => format!("a name of {n} bytes is too long: write 1 to 512 bytes"),
-            _ if name.contains('\0') => format!("the name {name:?} has a NUL in it: leave it out"),
-            _ => return Ok(Self(name.into())),
-        };
-        Err(Error::new(ErrorKind::Config, complaint))
+        checked("name", name).map(Self)
     }
 
     /// The name as it was given.
@@ -59,9 +53,24 @@ impl QueueName {
     /// The name in letters, digits, `-`, `_` and `%XX` only: for backends whose keys are paths. Different names stay different, and
     /// none becomes `.`, `..` or a path of several parts.
     pub fn escaped(&self) -> String {
-        const PLAIN: percent_encoding::AsciiSet = percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'_');
-        percent_encoding::utf8_percent_encode(&self.0, &PLAIN).to_string()
+        escaped(&self.0)
     }
+}
+
+/// What all names obey: those of queues, and those of the data in them.
+pub(crate) fn checked(what: &str, text: &str) -> Result<Arc<str>> {
+    let complaint = match text.len() {
+        0 => format!("a {what} must not be empty: write 1 to 512 bytes"),
+        n if n > QueueName::MAX_LEN => format!("a {what} of {n} bytes is too long: write 1 to 512 bytes"),
+        _ if text.contains('\0') => format!("the {what} {text:?} has a NUL in it: leave it out"),
+        _ => return Ok(text.into()),
+    };
+    Err(Error::new(ErrorKind::Config, complaint))
+}
+
+pub(crate) fn escaped(text: &str) -> String {
+    const PLAIN: percent_encoding::AsciiSet = percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'_');
+    percent_encoding::utf8_percent_encode(text, &PLAIN).to_string()
 }
 
 impl fmt::Display for QueueName {

@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 use crate::{
     clock::{Clock, Moment},
     error::{Error, ErrorKind, Result},
+    fenced::{DataKey, Datum},
     queue::{Contender, ContenderId, Entered, QueueName, Record, Snapshot, Version, Wake},
     token::FencingToken,
 };
@@ -27,7 +28,8 @@ pub(super) struct State {
     pub(super) token_base: Option<u64>,
     pub(super) sessions: HashMap<u64, Moment>,
     pub(super) queues: HashMap<QueueName, Vec<Entry>>,
-    /// Late enters that nobody has given up yet (contract clause 6).
+    pub(super) data: HashMap<(QueueName, DataKey), Datum>,
+    /// Late enters and edits that nobody has given up yet (contract clause 6).
     pub(super) late: HashSet<ContenderId>,
 }
 
