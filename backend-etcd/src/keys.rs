@@ -6,7 +6,7 @@
 
 use etcd_client::KeyValue;
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, percent_encode};
-use tenure_core::{Contender, ContenderId, QueueName};
+use tenure_core::{Contender, ContenderId, DataKey, QueueName};
 
 /// The keys of one namespace.
 #[derive(Clone, Debug)]
@@ -39,6 +39,11 @@ impl Keys {
     /// What the keys of all sessions begin with.
     pub(crate) fn sessions(&self) -> String {
         format!("{}{}/session-", self.root, Self::RESERVED)
+    }
+
+    /// Data of a name: below none of the prefixes that a queue has, so that nobody waits for it.
+    pub(crate) fn datum(&self, queue: &QueueName, key: &DataKey) -> String {
+        format!("{}{}/data/{}/{}", self.root, Self::RESERVED, queue.escaped(), key.escaped())
     }
 
     pub(crate) fn token_base(&self) -> String {
@@ -95,7 +100,8 @@ mod tests {
             prefixes.extend(names.iter().map(|text| keys.queue(&name(text))));
         }
         for keys in spaces.map(Keys::new) {
-            for own in [keys.session(0x2a), keys.token_base()] {
+            let datum = keys.datum(&name("a"), &DataKey::new("a/b").expect("a good key"));
+            for own in [keys.session(0x2a), keys.token_base(), datum] {
                 let parent = &own[..=own.rfind('/').expect("it has one")];
                 assert!(!prefixes.iter().any(|prefix| prefix == parent), "{own} would be an entry of a queue");
             }

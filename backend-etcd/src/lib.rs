@@ -55,6 +55,7 @@ pub use crate::backend::EtcdBackend;
 
 mod backend;
 mod config;
+mod data;
 mod doubts;
 mod endpoints;
 mod entries;

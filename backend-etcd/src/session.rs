@@ -11,12 +11,13 @@ use std::{
 
 use etcd_client::{Compare, CompareOp, KeyValue, PutOptions, Txn, TxnOp};
 use tenure_core::{
-    Clock, Contender, ContenderId, Entered, Error, ErrorKind, Moment, QueueName, Record, Result, Session, Snapshot,
-    Version, Wake, async_trait,
+    Clock, Contender, ContenderId, Entered, Error, ErrorKind, FencedStore, Moment, QueueName, Record, Result, Session,
+    Snapshot, Version, Wake, async_trait,
 };
 use tokio::{sync::Mutex, time::Instant};
 
 use crate::{
+    data::Unsettled,
     doubts::Doubts,
     endpoints::{Endpoints, Link},
     entries,
@@ -40,7 +41,8 @@ pub(crate) struct EtcdSession {
     pub(crate) marker: String,
     pub(crate) made: i64,
     pub(crate) doubts: Doubts,
-    /// The revision of the marker's last change that we know of: what an `enter` must find to take effect.
+    pub(crate) unsettled: Unsettled,
+    /// The revision of the marker's last change that we know of: what an `enter` or `edit` must find to take effect.
     epoch: AtomicI64,
     pub(crate) timeline: Timeline,
     clock: Clock,
@@ -69,6 +71,7 @@ impl EtcdSession {
             marker,
             made,
             doubts: Doubts::default(),
+            unsettled: Unsettled::default(),
             epoch: made.into(),
             timeline,
             clock: clock.clone(),
@@ -100,7 +103,15 @@ impl EtcdSession {
     }
 
     pub(crate) fn in_epoch(&self) -> Compare {
-        Compare::mod_revision(&*self.marker, CompareOp::Equal, self.epoch.load(Ordering::Acquire))
+        self.is_in(self.epoch())
+    }
+
+    pub(crate) fn is_in(&self, epoch: i64) -> Compare {
+        Compare::mod_revision(&*self.marker, CompareOp::Equal, epoch)
+    }
+
+    pub(crate) fn epoch(&self) -> i64 {
+        self.epoch.load(Ordering::Acquire)
     }
 
     /// The session's key is the one that it began with.
@@ -238,5 +249,9 @@ impl Session for EtcdSession {
             Err(failure) if failure.kind != ErrorKind::SessionLost => Err(failure.into()),
             _ => Ok(()), // revoked, now or before
         }
+    }
+
+    fn fenced(&self) -> Option<&dyn FencedStore> {
+        Some(self)
     }
 }

@@ -52,6 +52,8 @@ mod backend;
 #[cfg(target_os = "linux")]
 mod config;
 #[cfg(target_os = "linux")]
+mod data;
+#[cfg(target_os = "linux")]
 mod entries;
 #[cfg(target_os = "linux")]
 mod error;

@@ -68,6 +68,18 @@ pub(crate) fn entry(at: &Connection, queue: &QueueKey, id: &ContenderId) -> rusq
     .optional()
 }
 
+/// The entry whose turn it is.
+pub(crate) fn first(at: &Connection, queue: &QueueKey) -> rusqlite::Result<Option<(ContenderId, Entry)>> {
+    let mut sql = at.prepare_cached(
+        "SELECT id, token, version, session FROM entries WHERE namespace = ? AND queue = ? ORDER BY token LIMIT 1",
+    )?;
+    sql.query_row(params![queue.namespace, queue.name.as_str()], |row| {
+        let entry = Entry { token: row.get(1)?, version: row.get(2)?, session: row.get(3)? };
+        Ok((ContenderId::from_backend(row.get::<_, String>(0)?), entry))
+    })
+    .optional()
+}
+
 pub(crate) fn record(at: &Connection, queue: &QueueKey, token: i64) -> rusqlite::Result<Option<Record>> {
     let mut sql =
         at.prepare_cached("SELECT token, version, value FROM entries WHERE token = ? AND namespace = ? AND queue = ?")?;

@@ -16,8 +16,9 @@ use crate::{
 
 /// `TNRE`: tells our databases from those of other programs.
 const APPLICATION_ID: i64 = 0x544e_5245;
-/// Raised with every change of `schema.sql`.
-const VERSION: i64 = 1;
+/// What each layout adds to the one before. A layout that was released is never changed: a file of any of them is brought up to date when it
+/// is opened.
+const LAYOUTS: [&str; 2] = [include_str!("../schema.sql"), include_str!("../schema-2.sql")];
 
 /// Opens the database at a path, and makes it if there is none. Ends within `limit`, or soon after.
 ///
@@ -48,7 +49,7 @@ fn connect(path: &Path) -> Result<Connection, Failure> {
     let mut connection = Connection::open_with_flags(path, flags)?;
     connection.busy_handler(Some(is_worth_waiting))?;
     // Asked before anything is changed, as it may be somebody else's; and in one snapshot, as another process may be creating it.
-    let is_new = is_new(&*connection.transaction()?, path)?;
+    let found = layout(&*connection.transaction()?, path)?;
     let mode: String = connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))?;
     if mode != "wal" {
         let message = format!(
@@ -60,8 +61,8 @@ fn connect(path: &Path) -> Result<Connection, Failure> {
     // Anything less may forget the last commits in a power loss, and give their tokens again.
     connection.pragma_update(None, "synchronous", "full")?;
     connection.pragma_update(None, "foreign_keys", true)?;
-    if is_new {
-        create(&mut connection, path)?;
+    if found < LAYOUTS.len() {
+        bring_up_to_date(&mut connection, path)?;
     }
     Ok(connection)
 }
@@ -73,29 +74,31 @@ fn is_worth_waiting(pauses: i32) -> bool {
     pauses < 200
 }
 
-fn create(connection: &mut Connection, path: &Path) -> Result<(), Failure> {
+/// Those who have the file open with an older program go on: nothing that they know changes.
+fn bring_up_to_date(connection: &mut Connection, path: &Path) -> Result<(), Failure> {
     let change = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    if is_new(&change, path)? {
-        change.execute_batch(include_str!("../schema.sql"))?;
+    let found = layout(&change, path)?; // another process may have done it meanwhile
+    if found < LAYOUTS.len() {
+        LAYOUTS[found..].iter().try_for_each(|layout| change.execute_batch(layout))?;
         change.pragma_update(None, "application_id", APPLICATION_ID)?;
-        change.pragma_update(None, "user_version", VERSION)?;
+        change.pragma_update(None, "user_version", i64::try_from(LAYOUTS.len()).unwrap_or(i64::MAX))?;
     }
     Ok(change.commit()?)
 }
 
-/// Whether there is nothing in the database yet.
-fn is_new(connection: &Connection, path: &Path) -> Result<bool, Failure> {
+/// Which layout the database has; 0 if there is nothing in it yet.
+fn layout(connection: &Connection, path: &Path) -> Result<usize, Failure> {
     let number = |sql| connection.query_row(sql, [], |row| row.get::<_, i64>(0));
     let application = number("PRAGMA application_id")?;
     let version = number("PRAGMA user_version")?;
-    let path = path.display();
-    match (application, version) {
-        (APPLICATION_ID, VERSION) => Ok(false),
-        (APPLICATION_ID, newer) if newer > VERSION => Err(config(format!(
-            "{path} was made by a newer version of tenure (layout {newer}, this one knows {VERSION}): upgrade, or write another path"
+    let (path, known) = (path.display(), LAYOUTS.len());
+    match (application, usize::try_from(version)) {
+        (APPLICATION_ID, Ok(version)) if (1..=known).contains(&version) => Ok(version),
+        (APPLICATION_ID, Ok(newer)) if newer > known => Err(config(format!(
+            "{path} was made by a newer version of tenure (layout {newer}, this one knows {known}): upgrade, or write another path"
         ))
         .into()),
-        (0, 0) if number("SELECT count(*) FROM sqlite_schema")? == 0 => Ok(true),
+        (0, Ok(0)) if number("SELECT count(*) FROM sqlite_schema")? == 0 => Ok(0),
         _ => Err(config(format!("{path} is the database of another program: write the path of a new file")).into()),
     }
 }

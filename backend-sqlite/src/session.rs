@@ -4,12 +4,13 @@ use std::{sync::Arc, time::Duration};
 
 use rusqlite::{OptionalExtension, params};
 use tenure_core::{
-    Clock, Contender, ContenderId, Entered, ErrorKind, Moment, QueueName, Record, Result, Session, Snapshot, Version,
-    Wake, async_trait, check_value, random_hex,
+    Clock, Contender, ContenderId, DataKey, Datum, Edit, Entered, ErrorKind, Fence, FencedStore, Moment, Outcome,
+    QueueName, Record, Result, Session, Snapshot, Version, Wake, async_trait, check_value, random_hex,
 };
 use tokio::task::JoinHandle;
 
 use crate::{
+    data::{self, OwnedEdit},
     entries,
     error::{Failure, config, refused},
     keys::{QueueKey, Stamp, token_of, unsigned},
@@ -195,5 +196,23 @@ impl Session for SqliteSession {
             Err(error) if error.kind() == ErrorKind::SessionLost => Ok(()), // with the file that it was in
             answer => answer,
         }
+    }
+
+    fn fenced(&self) -> Option<&dyn FencedStore> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl FencedStore for SqliteSession {
+    async fn get(&self, queue: &QueueName, key: &DataKey) -> Result<Option<Datum>> {
+        let (queue, key) = (self.key(queue), key.clone());
+        self.look(move |at, _| Ok(data::datum(at, &queue, &key)?)).await
+    }
+
+    /// A session that is over is no failure here: its entries go first, and so the edit is refused.
+    async fn edit(&self, fence: Fence<'_>, edit: Edit<'_>) -> Result<Outcome> {
+        let (edit, id) = (OwnedEdit::new(self.key(fence.queue), fence, edit)?, self.id.clone());
+        self.store.call(move |ledger: &mut Ledger| edit.apply(ledger, &id)).await
     }
 }

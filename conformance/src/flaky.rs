@@ -6,14 +6,14 @@ use std::{
     future::Future,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use tenure_core::{
-    Backend, Clock, Contender, ContenderId, Entered, Error, ErrorKind, Moment, Opened, QueueName, Record, Result,
-    Session, Snapshot, Strength, Version, Wake, async_trait,
+    Backend, Clock, Contender, ContenderId, Entered, Error, ErrorKind, FencedStore, Moment, Opened, QueueName, Record,
+    Result, Session, Snapshot, Strength, Version, Wake, async_trait,
 };
 use tokio::{
     sync::{Mutex, watch},
@@ -21,6 +21,8 @@ use tokio::{
 };
 
 use crate::dice::Dice;
+
+mod data;
 
 /// How often what happens, per mille of the calls; and for how long.
 #[derive(Clone, Copy, Debug)]
@@ -67,18 +69,38 @@ struct Way {
     odds: Odds,
     cut: watch::Sender<bool>,
     faults: AtomicU64,
+    edits: AtomicU64,
+    edits_to_lose: AtomicU32,
 }
 
 impl Flaky {
     /// A flaky way to `inner`; the seed repeats it.
     pub fn new(inner: Arc<dyn Backend>, seed: u64, odds: Odds) -> Arc<Self> {
-        let way = Way { dice: Dice::new(seed), odds, cut: watch::Sender::new(false), faults: AtomicU64::new(0) };
+        let (cut, faults) = (watch::Sender::new(false), AtomicU64::new(0));
+        let way = Way {
+            dice: Dice::new(seed),
+            odds,
+            cut,
+            faults,
+            edits: AtomicU64::new(0),
+            edits_to_lose: AtomicU32::new(0),
+        };
         Arc::new(Self { inner, way: Arc::new(way) })
     }
 
     /// Cuts this client off, without a word in either direction, or heals it.
     pub fn cut(&self, cut: bool) {
         self.way.cut.send_replace(cut);
+    }
+
+    /// Loses the answers to the next so many edits of data, after they have taken effect.
+    pub fn lose_answers_to_edits(&self, count: u32) {
+        self.way.edits_to_lose.store(count, Ordering::Relaxed);
+    }
+
+    /// How many edits of data were passed on.
+    pub fn edits(&self) -> u64 {
+        self.way.edits.load(Ordering::Relaxed)
     }
 
     /// How many calls have failed because of this.
@@ -136,7 +158,12 @@ impl Backend for Flaky {
 
     async fn open(&self, ttl: Duration) -> Result<Opened> {
         let Opened { session, ttl, deadline } = self.way.call(self.inner.open(ttl)).await?;
-        let session = FlakySession { inner: session.into(), way: self.way.clone(), given_up: Arc::default() };
+        let session = FlakySession {
+            inner: session.into(),
+            way: self.way.clone(),
+            given_up: Arc::default(),
+            calls: Arc::default(),
+        };
         Ok(Opened { session: Box::new(session), ttl, deadline })
     }
 }
@@ -147,6 +174,8 @@ struct FlakySession {
     way: Arc<Way>,
     /// Ids that have been left: a late enter of one of them is dead (contract clause 6). Locked while one is applied.
     given_up: Arc<Mutex<HashSet<ContenderId>>>,
+    /// How many calls on data there were: a late edit from before the last one is dead. Locked while one is applied.
+    calls: Arc<Mutex<u64>>,
 }
 
 impl FlakySession {
@@ -217,5 +246,9 @@ impl Session for FlakySession {
 
     async fn close(&self) -> Result<()> {
         self.way.call(self.inner.close()).await
+    }
+
+    fn fenced(&self) -> Option<&dyn FencedStore> {
+        self.inner.fenced().map(|_| self as &dyn FencedStore)
     }
 }

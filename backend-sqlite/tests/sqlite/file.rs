@@ -27,7 +27,7 @@ async fn the_log_and_the_safety_are_as_promised() {
     let number = |sql: &str| other.query_row(sql, [], |row| row.get::<_, i64>(0)).expect("an answer");
     assert_eq!(text("PRAGMA journal_mode"), "wal");
     assert_eq!(number("PRAGMA application_id"), 0x544e_5245);
-    assert_eq!(number("PRAGMA user_version"), 1);
+    assert_eq!(number("PRAGMA user_version"), 2);
     assert_eq!(text("PRAGMA integrity_check"), "ok");
 }
 
@@ -40,7 +40,7 @@ async fn what_is_no_database_of_ours_is_refused_and_left_as_it_is() {
     let made = |name: &str, sql: &str| Connection::open(at(name)).expect("it opens").execute_batch(sql).expect("made");
     made("foreign", "CREATE TABLE t (x)");
     made("marked", "PRAGMA application_id = 77");
-    made("newer", "PRAGMA application_id = 0x544e5245; PRAGMA user_version = 2");
+    made("newer", "PRAGMA application_id = 0x544e5245; PRAGMA user_version = 3");
     fs::create_dir(at("directory")).expect("made");
     for (name, words) in [
         ("text", "no SQLite database"),
@@ -54,6 +54,29 @@ async fn what_is_no_database_of_ours_is_refused_and_left_as_it_is() {
         says(&connect(&at(name)).await.expect_err(name), ErrorKind::Config, words);
         assert_eq!(fs::read(at(name)).ok(), before, "{name}");
     }
+}
+
+/// The tables of the first layout, with an entry and a counter in them.
+#[tokio::test]
+async fn a_file_of_the_first_layout_is_brought_up_to_date_and_keeps_its_tokens() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("x.db");
+    let old = Connection::open(&path).expect("it opens");
+    old.execute_batch(include_str!("../../schema.sql")).expect("made");
+    old.execute_batch(
+        "PRAGMA application_id = 0x544e5245; PRAGMA user_version = 1;
+         INSERT INTO sessions VALUES ('s', '', 'over', '', 0, ''); INSERT INTO namespaces VALUES ('', 5);
+         INSERT INTO entries (token, namespace, queue, id, session, value) VALUES (41, '', 'q', 'w', 's', x'')",
+    )
+    .expect("made");
+    let mut options = tenure_core::Options::default();
+    options.token_base = 5;
+    let coordinator = tenure_core::Coordinator::new(backend(&path).await, options).expect("good options");
+    let guard = within(coordinator.lock("q")).await.expect("granted");
+    assert_eq!(guard.token().get(), 42 + 5);
+    guard.fenced().expect("it has data").put("k", b"v").await.expect("written");
+    assert_eq!(old.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0)).expect("a number"), 2);
+    old.execute("DELETE FROM entries", []).expect("who had it open before can go on");
 }
 
 #[tokio::test]
