@@ -13,3 +13,4 @@ pub mod siege;
 pub fn rounds(default: usize) -> usize {
     std::env::var("TENURE_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
+pub mod raw;

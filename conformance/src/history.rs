@@ -22,7 +22,7 @@ pub use self::{
     check::{Expectations, check},
     crew::{Crew, Process},
     nemesis::{Aim, Fault, Kill, Nemesis, Pause},
-    settings::{Bug, Settings},
+    settings::{Bug, Place, Settings},
     store::{Answer, Request, Store},
     summary::Summary,
     trial::Trial,
@@ -37,6 +37,7 @@ mod crew;
 mod grants;
 mod journal;
 mod nemesis;
+mod number;
 mod settings;
 mod store;
 mod summary;
@@ -109,6 +110,15 @@ pub enum What {
         token: FencingToken,
         /// What it said.
         answer: Answer,
+    },
+    /// It knows of this write of the number in the backend: its own, which was accepted, or one that it has read.
+    Stored {
+        /// Versions rise with each write.
+        version: u64,
+        /// Of who wrote it.
+        token: FencingToken,
+        /// What was written.
+        value: u64,
     },
     /// The lock was lost.
     Lost {

@@ -53,6 +53,53 @@ async fn an_enter_that_comes_after_its_leave_is_dead() {
     assert!(late * 2 > rounds, "nothing was tested: {late} of {rounds}");
 }
 
+/// A `put` sent through a follower that is stopped, told to be unknown, and followed by another one through another server; then the follower
+/// goes on, and has the first one still. Beside it the same with transactions that compare the entry alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_put_that_comes_late_overwrites_nothing() {
+    let (etcd, _alone) = cluster(Release::Packaged).await;
+    let (_, [follower, other]) = roles(&etcd).await;
+    let (rounds, mut late) = (rounds(10), 0);
+    for round in 0..rounds {
+        let proxy = Proxy::start(etcd.nodes[follower].client).await.expect("a proxy");
+        let hosts = format!("{},{}", proxy.address(), etcd.nodes[other].client);
+        let coordinator = coordinator(&hosts, "ttl=4s").await;
+        let guard = coordinator.lock("x").await.expect("granted");
+        let data = guard.fenced().expect("it keeps data");
+        data.put("k", b"0").await.expect("written");
+        let plain = Client::connect([proxy.address().to_string()], None).await.expect("a client");
+        let (entry, key) = (entries(&etcd, "x")[0].clone(), format!("plain/{round}"));
+        let holds = Compare::create_revision(&*entry, CompareOp::Greater, 0);
+        let put = Txn::new().when([holds]).and_then([TxnOp::put(&*key, "old", None)]);
+        plain.kv_client().get("warm", None).await.expect("connected");
+        etcd.nodes[follower].process.stop();
+        let mut kv = plain.kv_client();
+        let (given_up, first, ()) =
+            tokio::join!(timeout(Duration::from_millis(900), kv.txn(put)), data.put("k", b"old"), async {
+                sleep(Duration::from_millis(400)).await; // the requests are there, what follows is not
+                proxy.set(Proxied::Stall);
+            });
+        assert!(given_up.is_err(), "a stopped server answers");
+        assert_eq!(first.expect_err("a stopped server answers").kind(), ErrorKind::Unknown);
+        if round % 2 == 0 {
+            data.put("k", b"new").await.expect("written by way of the other server");
+        } else {
+            let settled = data.get("k").await.expect("read by way of the other server").expect("it is there");
+            assert_eq!(settled.value, b"0");
+        }
+        let settled = data.get("k").await.expect("read").expect("it is there").value;
+        etcd.nodes[follower].process.cont();
+        sleep(Duration::from_millis(700)).await;
+        late += usize::from(!etcd.keys(&key).is_empty());
+        let now = data.get("k").await.expect("read").expect("it is there").value;
+        assert_eq!(now, settled, "round {round}: what was answered is overwritten");
+        guard.verify().await.expect("it stands");
+        guard.release().await.expect("released");
+    }
+    println!("{rounds} rounds: nothing overwritten; of the plain transactions {late} took effect late");
+    assert!(late * 2 > rounds, "nothing was tested: {late} of {rounds}");
+}
+
 /// Its keep-alives are answered with old revisions for a while; nothing has gone back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_follower_that_lags_is_no_restore() {

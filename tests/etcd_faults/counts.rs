@@ -46,6 +46,41 @@ async fn an_uncontended_lock_is_one_request_and_one_write_and_so_is_its_release(
     }
 }
 
+/// In the else-branch of its transaction it reads, but only if it is refused.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fenced_write_is_one_request_and_one_commit_and_a_read_one_request() {
+    for release in [Release::Packaged, Release::V3_5] {
+        let etcd = Setup::single(release).start().await;
+        let coordinator = coordinator(&etcd.hosts(), "ttl=10m").await; // so that no keep-alive is among them
+        let guard = coordinator.lock("x").await.expect("granted");
+        let data = guard.fenced().expect("it keeps data");
+        data.put("k", b"0").await.expect("written");
+        // From half a second on a guard watches its entry, and looks once.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let seen = || async {
+            let names = ["etcd_server_proposals_committed_total", "etcd_mvcc_put_total"];
+            let counts = [count(&etcd, names[0]).await, count(&etcd, names[1]).await];
+            (unary_requests(&etcd).await, etcd.nodes[0].requests("Txn").await, counts)
+        };
+        const ROUNDS: u32 = 30;
+        let (requests, transactions, [commits, puts]) = seen().await;
+        let mut version = data.get("k").await.expect("read").map(|stored| stored.version);
+        for round in 0..ROUNDS {
+            if round % 2 == 0 {
+                version = Some(data.put("k", b"1").await.expect("written"));
+            } else {
+                version = data.put_if("k", version, b"2").await.expect("written");
+            }
+        }
+        let (requests, transactions) = {
+            let now = seen().await;
+            assert_eq!(now.2, [commits + f64::from(ROUNDS), puts + f64::from(ROUNDS)], "commits and puts");
+            (now.0 - requests, now.1 - transactions)
+        };
+        assert_eq!((requests, transactions), (u64::from(ROUNDS) + 1, u64::from(ROUNDS)), "requests, transactions");
+    }
+}
+
 /// The holder is a bare session, since a guard that is held for long watches its own entry; each waiter releases at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hand_over_wakes_one_waiter_by_one_event_however_many_wait() {

@@ -12,8 +12,8 @@ pub struct Settings {
     pub url: String,
     /// What is locked.
     pub name: String,
-    /// Where the store listens.
-    pub store: SocketAddr,
+    /// Where the number is that they add to.
+    pub store: Place,
     /// Where to take notes.
     pub journal: PathBuf,
     /// Which worker it is.
@@ -26,6 +26,16 @@ pub struct Settings {
     pub longest: Duration,
     /// What it does wrong.
     pub bug: Option<Bug>,
+}
+
+/// Where the number is that workers add to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Place {
+    /// In a [`Store`](super::Store) that listens here.
+    Store(SocketAddr),
+    /// In the backend itself, behind its own fence.
+    Backend,
 }
 
 /// A bug planted in the workers, to see that the checker reports it.

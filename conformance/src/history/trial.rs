@@ -2,9 +2,9 @@
 
 use std::{io, path::PathBuf, time::Duration};
 
-use tenure_core::{Clock, Config};
+use tenure_core::{Clock, Config, Drivers};
 
-use super::{Bug, Crew, Expectations, History, Nemesis, Settings, Store, crew::Plan, now};
+use super::{Bug, Crew, Expectations, History, Nemesis, Place, Settings, Store, crew::Plan, now, number};
 
 /// A run to be made: workers, store, nemesis.
 #[derive(Debug)]
@@ -15,13 +15,18 @@ pub struct Trial {
     nemesis: Nemesis,
     seed: u64,
     length: Duration,
+    workers: usize,
     fence: bool,
+    /// How the backend is reached, if the number is in it.
+    inside: Option<Drivers>,
     bug: Option<Bug>,
 }
 
 impl Trial {
-    /// How many workers there are.
+    /// How many workers there are, unless told otherwise.
     pub const WORKERS: usize = 5;
+    /// What is locked.
+    const NAME: &str = "history";
 
     /// A run over the backend that `url` names, with the worker program at `program` (see [`work`](super::work)). Its notes are kept in
     /// `folder`, which must be empty. The [usual](Nemesis::usual) nemesis strikes for `length`.
@@ -38,7 +43,21 @@ impl Trial {
         let ttl = url.parse::<Config>().map_err(io::Error::other)?.ttl;
         let nemesis = Nemesis::usual(seed, ttl);
         let plan = Plan { program: program.into(), folder: folder.into() };
-        Ok(Self { url: url.to_owned(), ttl, plan, nemesis, seed, length, fence: true, bug: None })
+        let (url, workers, inside, bug) = (url.to_owned(), Self::WORKERS, None, None);
+        Ok(Self { url, ttl, plan, nemesis, seed, length, workers, fence: true, inside, bug })
+    }
+
+    /// With the number in the backend itself, behind the fence that [`tenure_core::FencedStore`] is: the [requests](super::Request) of the history are
+    /// put together from what the workers were told and have read.
+    #[must_use]
+    pub fn inside(self, drivers: Drivers) -> Self {
+        Self { inside: Some(drivers), ..self }
+    }
+
+    /// With so many workers.
+    #[must_use]
+    pub fn with_workers(self, workers: usize) -> Self {
+        Self { workers, ..self }
     }
 
     /// The validity that the URL asks for.
@@ -81,11 +100,11 @@ impl Trial {
     /// If a part of the test failed: a worker that cannot be started, or that ended by itself.
     pub async fn run(self) -> io::Result<History> {
         let clock = Clock::system();
-        let store = Store::start(self.fence).await?;
+        let store = if self.inside.is_none() { Some(Store::start(self.fence).await?) } else { None };
         let settings = Settings {
-            url: self.url,
-            name: "history".to_owned(),
-            store: store.address(),
+            url: self.url.clone(),
+            name: Self::NAME.to_owned(),
+            store: store.as_ref().map_or(Place::Backend, |store| Place::Store(store.address())),
             journal: PathBuf::new(),
             worker: 0,
             life: 0,
@@ -93,11 +112,14 @@ impl Trial {
             longest: self.length * 3 + Duration::from_secs(60),
             bug: self.bug,
         };
-        let crew = Crew::start(self.plan, Self::WORKERS, settings).await?;
+        let crew = Crew::start(self.plan, self.workers, settings).await?;
         let strikes = self.nemesis.torment(&crew, self.length).await?;
         let until = now(&clock);
         let events = crew.finish(self.ttl * 2 + Duration::from_secs(10)).await?;
-        let (store, value) = store.log();
+        let (store, value) = match (store, self.inside) {
+            (Some(store), _) => store.log(),
+            (None, drivers) => number::log(&events, &drivers.unwrap_or_default(), &self.url, Self::NAME).await?,
+        };
         Ok(History { events, store, value, strikes, until })
     }
 }

@@ -11,7 +11,12 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{Answer, Bug, Settings, What, journal::Journal, now, store::Client};
+use super::{
+    Answer, Bug, Settings, What,
+    journal::Journal,
+    now,
+    number::{Number, Told},
+};
 use crate::dice::Dice;
 
 /// The whole of a worker program: reads its [`Settings`] from standard input, and [runs](run) until that ends.
@@ -50,9 +55,9 @@ pub async fn run(drivers: Drivers, settings: Settings, stop: impl Future<Output 
         coordinator = connect(&drivers, &config, &clock, &mut journal) => coordinator?,
     };
     let dice = Dice::new(settings.seed ^ ((settings.worker as u64) << 32) ^ u64::from(settings.life));
-    let store = Client::connect(settings.store).await?;
+    let number = Number::at(settings.store).await?;
     let mut worker =
-        Worker { coordinator: coordinator.clone(), ttl: config.ttl, settings, store, journal, clock, dice };
+        Worker { coordinator: coordinator.clone(), ttl: config.ttl, settings, number, journal, clock, dice };
     let result = tokio::select! {
         () = &mut stop => Ok(()),
         result = worker.go_on() => result,
@@ -74,7 +79,7 @@ async fn connect(drivers: &Drivers, config: &Config, clock: &Clock, journal: &mu
 }
 
 fn failed(error: &Error) -> What {
-    let grave = !matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::SessionLost);
+    let grave = !matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::SessionLost | ErrorKind::Unknown);
     What::Failed { error: error.report(), grave }
 }
 
@@ -82,7 +87,7 @@ struct Worker {
     settings: Settings,
     coordinator: Coordinator,
     ttl: Duration,
-    store: Client,
+    number: Number,
     journal: Journal,
     clock: Clock,
     dice: Dice,
@@ -180,7 +185,8 @@ impl Worker {
         if !self.claim(hold)? {
             return Ok(false);
         }
-        let answer = self.store.read(hold.sent()).await?;
+        let told = self.number.read(hold.sent(), hold.guard.as_ref()).await?;
+        let Some(answer) = self.told(told)? else { return Ok(false) };
         self.note(What::Read { token: hold.sent(), answer })?;
         let Answer::Accepted(value) = answer else {
             self.claim(hold)?; // a fence that refuses a holder has seen a token that it could not have seen
@@ -194,9 +200,24 @@ impl Worker {
         }
         // Written even after a loss, as a request would be that was under way when the lock was lost: the fence is there to judge it.
         let still = self.claim(hold)?;
-        let answer = self.store.write(hold.sent(), value + 1).await?;
+        let told = self.number.write(hold.sent(), hold.guard.as_ref(), value + 1).await?;
+        let Some(answer) = self.told(told)? else { return Ok(false) };
         self.note(What::Wrote { token: hold.sent(), answer })?;
         Ok(still && self.claim(hold)? && matches!(answer, Answer::Accepted(_)))
+    }
+
+    /// Notes what is known to be stored. `None` if the library failed, which is noted too.
+    fn told(&mut self, told: tenure_core::Result<Told>) -> io::Result<Option<Answer>> {
+        match told {
+            Ok(Told { answer, stored }) => {
+                stored.map_or(Ok(()), |stored| self.note(stored))?;
+                Ok(Some(answer))
+            }
+            Err(error) => {
+                self.note(failed(&error))?;
+                Ok(None)
+            }
+        }
     }
 
     /// Notes that the lock is held, if it is, with a time that was read before the guard was asked; else notes the loss.

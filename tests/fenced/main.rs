@@ -1,0 +1,29 @@
+//! Data in the service behind its own fence, on real services: workers that are stopped past their lease, killed, and cut off.
+//!
+//! `TENURE_FENCED_SECONDS` says for how long the nemesis strikes at each service (8 unless set).
+
+#![expect(clippy::print_stdout, reason = "what happened is to be seen beside the result of the test")]
+
+mod history;
+mod layout;
+mod paused;
+
+use std::path::Path;
+
+use tenure_conformance::server::etcd::{Etcd, Release, Setup};
+use tokio::sync::Mutex;
+
+/// Runs beside each other would take each other's processor time.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
+
+async fn etcd() -> Etcd {
+    Setup::single(Release::Packaged).start().await
+}
+
+fn on_etcd(hosts: &str) -> String {
+    format!("etcd://{hosts}/n?ttl=2s")
+}
+
+fn on_sqlite(folder: &Path) -> String {
+    format!("sqlite:{}?ttl=2s", folder.join("t.db").display())
+}
