@@ -2,7 +2,7 @@
 //!
 //! Until its deadline, and by this machine's own clock, a [`Tenure`] guarantees that nobody else holds what is incompatible with it. The
 //! limit: a process can be paused between its look at the clock and its act, so whatever must never be written by two holders has to
-//! check the [`FencingToken`].
+//! check the [`FencingToken`]. [`LockGuard::fenced`] keeps data where that is done already: in the service.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]

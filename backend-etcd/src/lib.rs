@@ -29,6 +29,10 @@
 //! whether the data is still what it was. Whatever was sent and given up cannot take effect after the entry was left, even if a server gets
 //! to it minutes later. `lock` is one request and one write, `release` another, if nobody else is there.
 //!
+//! # Data
+//! [Fenced data](tenure_core::LockGuard::fenced) stands at `billing/.tenure/data/<name>/<key>`, without a lease. A write is one transaction that
+//! compares the writer's entry, that nobody is ahead of it, and the session's epoch, so that what was given up cannot come late.
+//!
 //! # With etcdctl and Go programs
 //! `etcdctl lock billing/invoices`, and whatever uses the `Mutex` or `Election` of Go's `concurrency` package on that name, excludes ours
 //! and is excluded, as an exclusive contender in the same queue. This holds for names of letters, digits, `-` and `_`; every other byte of

@@ -29,6 +29,8 @@
 //! for it. Whoever leaves tells those who stand behind by a datagram, so hand-over takes no polling. Every call ends within
 //! five seconds.
 //!
+//! [Fenced data](tenure_core::LockGuard::fenced) is a table; the look at the queue and the write are one transaction.
+//!
 //! # Limits
 //! * A file that is removed or replaced while in use ends its sessions at their next keep-alive, and newcomers may be granted before
 //!   that. A file that is overwritten in place cannot be told from its original: do not.

@@ -39,6 +39,7 @@ use tenure_core::{Backend, ContenderId, Coordinator, Options, QueueName, async_t
 
 pub mod contract;
 mod coordinators;
+pub mod data;
 pub mod dice;
 mod entries;
 pub mod faults;
@@ -162,10 +163,12 @@ macro_rules! conformance {
                 locks_work_while_calls_fail,
             ];
             fenced: [
-                a_holder_writes_and_anybody_reads,
                 a_waiter_may_not_write,
                 who_held_before_may_not_write_and_is_told_who_does,
                 entries_of_others_are_no_licence,
+            ];
+            data: [
+                a_holder_writes_and_anybody_reads,
                 a_version_that_does_not_match_changes_nothing,
                 versions_rise_and_are_never_used_again,
                 a_conditional_write_whose_answer_is_lost_is_done_once,
@@ -213,6 +216,7 @@ mod tests {
             include_str!("locks.rs"),
             include_str!("faults.rs"),
             include_str!("fenced.rs"),
+            include_str!("data.rs"),
         ] {
             for line in source.lines().filter_map(|line| line.strip_prefix("pub async fn ")) {
                 let name = line.split(['<', '(']).next().expect("a name");

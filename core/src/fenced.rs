@@ -8,11 +8,15 @@ use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 
+pub use self::holder::Fenced;
 use crate::{
     error::{Error, ErrorKind, Result},
+    keeper::Keeper,
     queue::{Contender, ContenderId, QueueName, Version, checked, escaped, random_hex},
     token::FencingToken,
 };
+
+mod holder;
 
 /// What a datum is called within its name; the rules are those of [`QueueName`].
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -196,6 +200,14 @@ pub trait FencedStore: Send + Sync {
     /// `Denied`, `Config` and `Unsupported`: it has not taken effect. All others: it may have, or may yet. What is certain not to take effect
     /// for other reasons is [`Outcome::Refused`].
     async fn edit(&self, fence: Fence<'_>, edit: Edit<'_>) -> Result<Outcome>;
+}
+
+/// The data of a session's service.
+pub(crate) fn store(keeper: &Keeper) -> Result<&dyn FencedStore> {
+    keeper.session.fenced().ok_or_else(|| {
+        let message = "this backend keeps no data behind a fence: hand the token to a resource that checks it";
+        Error::new(ErrorKind::Unsupported, message)
+    })
 }
 
 #[cfg(test)]

@@ -357,7 +357,8 @@ impl LockGuard {
         Ok(Self { tenure, token })
     }
 
-    /// The number that proves our place in the order of holders; hand it to the protected resource with every request.
+    /// The number that proves our place in the order of holders; hand it to the protected resource with every request. Data that is small can be
+    /// kept in the service itself, which needs no number: [`LockGuard::fenced`].
     pub fn token(&self) -> FencingToken {
         self.token
     }

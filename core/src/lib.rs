@@ -4,6 +4,8 @@
 //! what is incompatible with it. The limit: a process can be paused between its look at the clock and its act, so what must never be
 //! written by two holders has to check the [`FencingToken`] that every exclusive grant carries.
 //!
+//! [`LockGuard::fenced`] keeps data in the service, which checks it itself.
+//!
 //! A backend does one thing: it holds an ordered queue of ephemeral entries ([`Session`]). Everything else is written here, once. To
 //! understand it, read `backend.rs`, `rule.rs` and `place.rs`.
 
@@ -14,7 +16,7 @@ pub use crate::{
     clock::{BootId, Clock, Moment, TestClock, TimeSource},
     config::{Config, Profiles, Secret, Setting, Sources},
     coordinator::Coordinator,
-    data::{Data, Fenced},
+    data::Data,
     driver::{Driver, Drivers},
     election::{
         Election,
@@ -23,7 +25,7 @@ pub use crate::{
         run::{Term, TermEnd},
     },
     error::{Error, ErrorKind, Result},
-    fenced::{DataKey, Datum, Edit, EditId, Expect, Fence, FencedStore, Outcome, Stored},
+    fenced::{DataKey, Datum, Edit, EditId, Expect, Fence, Fenced, FencedStore, Outcome, Stored},
     guard::{LockGuard, Lost, Permit, ReadGuard, State, Tenure},
     holder::Holder,
     keeper::LossReason,

@@ -62,7 +62,7 @@ impl FromStr for FencingToken {
     }
 }
 
-/// The reference fence: admits a token unless it has seen a higher one.
+/// The reference fence, for resources other than the service's own [data](crate::LockGuard::fenced): admits a token unless it has seen a higher one.
 ///
 /// It protects as far as its memory reaches: one process, until that ends. A resource that outlives the process must keep the highest
 /// token beside its data, raised in the same transaction. **Reads must pass the gate too**: if only writes do, a newer holder can read,
