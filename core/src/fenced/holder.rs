@@ -19,15 +19,16 @@ use crate::{
 /// read through a guard, and then to write through the same guard, loses nobody's update. The limit is what was read before the lock was
 /// granted: give its version to [`Fenced::put_if`].
 ///
-/// Values have at most 64 KiB, keys obey the rules of names. Each request is given up after a third of the ttl, and none is repeated once a ttl is over.
+/// Values have at most 64 KiB, keys obey the rules of names. Each request is given up after a third of the ttl, and none is repeated once a
+/// ttl is over.
 ///
 /// # Errors
 /// All calls: `Config` for a key or value that cannot be, `SessionLost` once the guard is lost, without asking the service. The writing
 /// ones:
 /// * `Fenced`: the service has refused; the guard is lost from then on. [`Error::winner`] names the token of the present holder, if there is
 ///   one.
-/// * `Unknown`: whether the write has happened is not known. Nothing of it happens after a later read or write of that key has been
-///   answered, so a [`Fenced::get`] shows what came of it.
+/// * `Unknown`: whether the write has happened is not known. Nothing of it happens after a later read or write of that key through this guard
+///   has been answered, so a [`Fenced::get`] shows what came of it. If the guard is lost by now, nothing of it happens after the next grant.
 /// * all others: the write has not happened, and will not.
 ///
 /// # Cancel safety
@@ -197,7 +198,11 @@ impl Fenced<'_> {
 
     fn unknown(&self, key: &DataKey, why: &Error) -> Error {
         let name = self.guard.name();
-        let message = format!("whether '{key}' of '{name}' was changed is not known: read it, which settles it");
+        let advice = match self.guard.check() {
+            Ok(()) => "read it through the guard, which settles it",
+            Err(_) => "the lock is lost too, so what its next holder reads is final",
+        };
+        let message = format!("whether '{key}' of '{name}' was changed is not known: {advice}");
         Error::new(ErrorKind::Unknown, message).with_source(why.report()).with_winner(why.winner())
     }
 }
