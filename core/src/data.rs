@@ -38,11 +38,11 @@ impl Data {
         let key = DataKey::new(key)?;
         let found: Option<Datum> = self
             .coordinator
-            .in_time(|keeper| {
+            .within_limit(|keeper| {
                 let (key, name) = (&key, &self.name);
                 async move {
                     let store = store(&keeper)?;
-                    keeper.call(|| store.get(name, key)).await.map(Some)
+                    keeper.call(|| store.get(name, key)).await
                 }
             })
             .await?;

@@ -56,4 +56,5 @@ mod options;
 mod place;
 mod queue;
 mod rule;
+mod standing;
 mod token;
