@@ -79,7 +79,7 @@ async fn a_number_that_is_given_again_is_no_licence_to_write() {
     guard.fenced().expect("it keeps data").put("k", b"old").await.expect("written");
     let bare = session(&etcd.hosts(), ttl).await.session;
     let entered = bare.enter(&queue("y"), &ContenderId::random(Mode::Write), b"").await.expect("entered");
-    restore(&mut etcd, "etcdutl", &file);
+    restore(&mut etcd, &file);
     assert!(etcd.serves(Duration::from_secs(10)).await);
     // Until somebody has the very number: a lock and its release take two.
     let fresh = coordinator(&etcd.hosts(), "ttl=12s").await;
