@@ -127,20 +127,23 @@ impl Candidate<'_> {
         let (token, subject) = (leadership.token().get(), Subject::Leadership(&self.elect.name));
         say(&format!("leads '{}' with token {token}", self.elect.name));
         self.token.store(token, Ordering::Relaxed);
-        let told = self.sidecar.leads(&leadership, &self.value);
-        let due = due(&leadership);
-        let finished = if self.elect.command.is_empty() {
-            lead_alone(&leadership, signals, due).await
-        } else {
-            let (command, grace, drain) = (&self.elect.command, self.grace, Some(self.elect.drain));
-            run(&Job { tenure: &leadership, token: Some(token), subject, command, grace, drain }, signals, due).await
-        };
-        drop(told);
+        let finished = self.run_term(&leadership, signals).await;
         self.token.store(0, Ordering::Relaxed);
         if leadership.is_held() {
             start::release(&subject.to_string(), self.coordinator, leadership.resign()).await;
         }
         finished
+    }
+
+    async fn run_term(&self, leadership: &Leadership, signals: &mut Signals) -> Finished<Due> {
+        let _told = self.sidecar.leads(leadership, &self.value);
+        let (token, due) = (Some(leadership.token().get()), due(leadership));
+        if self.elect.command.is_empty() {
+            return lead_alone(leadership, signals, due).await;
+        }
+        let (command, grace, drain) = (&self.elect.command, self.grace, Some(self.elect.drain));
+        let subject = Subject::Leadership(&self.elect.name);
+        run(&Job { tenure: leadership, token, subject, command, grace, drain }, signals, due).await
     }
 }
 

@@ -5,7 +5,7 @@ use std::{
     io::{self, IsTerminal, stdin, stdout},
 };
 
-use nix::sys::signal::{SigSet, Signal as NixSignal};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal as NixSignal};
 use rustix::{
     process::{Pid, Signal, getpgrp, getpid, kill_process},
     termios::{tcgetpgrp, tcsetpgrp},
@@ -19,14 +19,16 @@ pub(crate) struct Terminal {
     at_once: bool,
     group: Option<Pid>,
     lent: bool,
+    /// The signals that were blocked before.
+    mask: SigSet,
 }
 
 impl Terminal {
-    /// Looks for a terminal. From now on this process is not stopped for writing to it from the background.
+    /// Looks for a terminal. Until this is dropped, this process is not stopped for writing to it from the background.
     pub(crate) fn find() -> io::Result<Self> {
-        SigSet::from_iter([NixSignal::SIGTTOU]).thread_block()?;
+        let mask = SigSet::from_iter([NixSignal::SIGTTOU]).thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
         let exists = stdin().is_terminal();
-        Ok(Self { exists, at_once: exists && stdout().is_terminal(), group: None, lent: false })
+        Ok(Self { exists, at_once: exists && stdout().is_terminal(), group: None, lent: false, mask })
     }
 
     /// The command runs, in this group. If it asked for the terminal before this, it was stopped, and that will be reported.
@@ -71,6 +73,7 @@ impl Terminal {
 impl Drop for Terminal {
     fn drop(&mut self) {
         self.take_back();
+        let _ = self.mask.thread_set_mask(); // or the command of the next term would start with ours
     }
 }
 

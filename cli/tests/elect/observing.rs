@@ -2,13 +2,15 @@
 
 use std::{
     io::{BufRead, BufReader},
+    sync::mpsc::{Receiver, channel},
+    thread,
     time::Duration,
 };
 
 use rusqlite::TransactionBehavior;
 use rustix::process::Signal;
 
-use crate::support::{Room, Running, assert_one_line, text, until};
+use crate::support::{LONG, Room, Running, assert_one_line, text, until};
 
 fn codes(room: &Room, words: &[&str]) -> (Option<i32>, String) {
     let output = room.run(&[&["observe"], words, &["job"]].concat());
@@ -48,13 +50,24 @@ fn a_lock_leads_under_who_holds_it() {
     assert_eq!(holder["program"], "sh");
 }
 
+/// An observer, and what it says: so many lines are read.
+fn observe(room: &Room, count: usize) -> (Running, Receiver<String>) {
+    let mut observer = room.tenure(&["observe", "job"]).spawn().expect("it starts");
+    let stdout = BufReader::new(observer.stdout.take().expect("piped"));
+    let (tell, lines) = channel();
+    thread::spawn(move || {
+        for line in stdout.lines().take(count).map_while(Result::ok) {
+            let _ = tell.send(line);
+        }
+    });
+    (observer.into(), lines)
+}
+
 #[test]
 fn each_change_is_a_line_at_once() {
     let room = Room::new();
-    let mut observer = room.tenure(&["observe", "job"]).spawn().expect("it starts");
-    let mut lines = BufReader::new(observer.stdout.take().expect("piped")).lines();
-    let mut observer = Running::from(observer);
-    let mut next = || lines.next().expect("a line").expect("text");
+    let (mut observer, lines) = observe(&room, usize::MAX);
+    let next = || lines.recv_timeout(LONG).expect("a line");
     assert_eq!(next(), "-");
     let mut leader = leads(&room, "a");
     assert!(next().ends_with(" a"));
@@ -62,19 +75,15 @@ fn each_change_is_a_line_at_once() {
     assert_eq!(next(), "-");
     observer.signal(Signal::TERM);
     assert_eq!(observer.code(), 143);
-    assert!(lines.next().is_none());
+    assert!(lines.recv_timeout(LONG).is_err(), "that was all");
 }
 
 #[test]
 fn it_ends_quietly_when_nobody_reads_any_more() {
     let room = Room::new();
-    let mut observer = room.tenure(&["observe", "job"]).spawn().expect("it starts");
-    let mut line = String::new();
-    let mut reader = BufReader::new(observer.stdout.take().expect("piped"));
-    reader.read_line(&mut line).expect("a line");
-    assert_eq!(line, "-\n");
-    drop(reader);
-    let output = Running::from(observer).output(); // though nothing changes
+    let (observer, lines) = observe(&room, 1);
+    assert_eq!(lines.recv_timeout(LONG).expect("a line"), "-");
+    let output = observer.output(); // though nothing changes
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(141), String::new()));
 }
 
@@ -86,7 +95,7 @@ fn a_reader_that_does_not_read() {
     let value = "x".repeat(60_000);
     for _ in 0..3 {
         let _leader = leads(&room, &value); // more than fits into the pipe
-        std::thread::sleep(Duration::from_millis(100));
+        thread::sleep(Duration::from_millis(100));
     }
     assert!(observer.is_running());
     observer.signal(Signal::TERM);

@@ -150,6 +150,17 @@ fn restart_is_a_new_term_after_a_pause() {
 }
 
 #[test]
+fn the_command_of_every_term_starts_with_the_same_signals() {
+    let room = Room::new();
+    let script =
+        "grep -E '^Sig(Blk|Ign):' /proc/self/status >> signals; [ $(wc -l < signals) -lt 4 ] || kill -INT $$; exit 1";
+    assert_eq!(room.run(&["elect", "--restart", "job", "--", "sh", "-c", script]).status.code(), Some(130));
+    let signals = room.read("signals");
+    let lines: Vec<_> = signals.lines().collect();
+    assert_eq!(lines[..2], lines[2..], "{signals}");
+}
+
+#[test]
 fn a_term_by_preference() {
     let room = Room::new();
     let script = "touch ready; while :; do sleep 0.02; done";
