@@ -1,4 +1,4 @@
-//! Postgres, through `sqlx`. The database needs [`SQL`](crate::SQL) once: as a migration, or by [`install`].
+//! Postgres, through `sqlx`. The database needs [`SQL`] once: as a migration, or by [`install`].
 //!
 //! The guarantee and the limits are those of `tenure_fence::postgres`: what comes after [`raise`] in the same transaction is safe from
 //! older holders, at every isolation level; the next holder waits for a transaction that is still open.
