@@ -12,10 +12,10 @@ use crate::{lock::within, resource::proxy};
 const TABLE: &str = "CREATE TABLE total (id int PRIMARY KEY, n int NOT NULL); INSERT INTO total VALUES (1, 0)";
 const ADD: &str = "UPDATE total SET n = n + $1 WHERE id = 1";
 
-/// Counted by a proxy that makes each way take a tenth of a second.
+/// Counted by a proxy that makes each way take a third of a second.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_fence_costs_no_round_trip() {
-    const WAY: Duration = Duration::from_millis(100);
+    const WAY: Duration = Duration::from_millis(333);
     let trips = |start: Instant| start.elapsed().as_millis() / (2 * WAY).as_millis();
     let server = server(TABLE).await;
     let proxy = proxy(server.address).await;
