@@ -127,7 +127,11 @@ impl Candidate<'_> {
         let (token, subject) = (leadership.token().get(), Subject::Leadership(&self.elect.name));
         say(&format!("leads '{}' with token {token}", self.elect.name));
         self.token.store(token, Ordering::Relaxed);
-        let finished = self.run_term(&leadership, signals).await;
+        let finished = if self.elect.command.is_empty() {
+            self.lead_alone(&leadership, signals).await
+        } else {
+            self.run_term(&leadership, signals).await
+        };
         self.token.store(0, Ordering::Relaxed);
         if leadership.is_held() {
             start::release(&subject.to_string(), self.coordinator, leadership.resign()).await;
@@ -135,12 +139,28 @@ impl Candidate<'_> {
         finished
     }
 
+    /// Without a command: whoever asks by HTTP acts on it. So the leadership is kept for as long as somebody may, or until the next signal.
+    async fn lead_alone(&self, leadership: &Leadership, signals: &mut Signals) -> Finished<Due> {
+        let (outcome, stopped, told) = {
+            let _told = self.sidecar.leads(leadership, &self.value);
+            tokio::select! {
+                biased;
+                signal = signals.ending() => (Outcome::Interrupted(signal), true, None),
+                reason = leadership.lost() => (Outcome::Lost { reason: reason.to_string(), end: None }, false, None),
+                why = due(leadership) => (Outcome::Completed(End::Code(0)), false, Some(why)),
+            }
+        };
+        tokio::select! {
+            () = self.sidecar.keeps_word() => {}
+            _ = leadership.lost() => {}
+            _ = signals.ending() => {}
+        }
+        Finished { outcome, stopped, told }
+    }
+
     async fn run_term(&self, leadership: &Leadership, signals: &mut Signals) -> Finished<Due> {
         let _told = self.sidecar.leads(leadership, &self.value);
         let (token, due) = (Some(leadership.token().get()), due(leadership));
-        if self.elect.command.is_empty() {
-            return lead_alone(leadership, signals, due).await;
-        }
         let (command, grace, drain) = (&self.elect.command, self.grace, Some(self.elect.drain));
         let subject = Subject::Leadership(&self.elect.name);
         run(&Job { tenure: leadership, token, subject, command, grace, drain }, signals, due).await
@@ -151,20 +171,6 @@ async fn due(leadership: &Leadership) -> Due {
     tokio::select! {
         Ok(()) = leadership.asked_to_resign() => Due::Asked,
         () = leadership.unwell() => Due::Unwell,
-    }
-}
-
-/// Leads without a command: whoever asks by HTTP acts on it.
-async fn lead_alone(leadership: &Leadership, signals: &mut Signals, due: impl Future<Output = Due>) -> Finished<Due> {
-    let done = Outcome::Completed(End::Code(0));
-    tokio::select! {
-        biased;
-        signal = signals.ending() => Finished { outcome: Outcome::Interrupted(signal), stopped: true, told: None },
-        reason = leadership.lost() => {
-            let outcome = Outcome::Lost { reason: reason.to_string(), end: None };
-            Finished { outcome, stopped: false, told: None }
-        }
-        why = due => Finished { outcome: done, stopped: false, told: Some(why) },
     }
 }
 

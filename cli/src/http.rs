@@ -86,7 +86,7 @@ fn respond(request: &Request<Incoming>, board: &Board) -> Response<Full<Bytes>> 
             (StatusCode::METHOD_NOT_ALLOWED, text, "write GET\n".to_owned())
         }
         "/leader" => {
-            let view = board.view();
+            let view = board.promise();
             (ok_if(view.known), "application/json", view.to_json())
         }
         "/healthz" => {

@@ -18,6 +18,10 @@ impl Sidecar {
         Ok(self)
     }
 
+    pub(super) fn keeps_word(&self) -> std::future::Ready<()> {
+        std::future::ready(())
+    }
+
     pub(super) fn leads(&self, _: &Leadership, _: &[u8]) -> Self {
         Self
     }

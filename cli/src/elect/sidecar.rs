@@ -3,7 +3,7 @@
 use std::{net::TcpListener, sync::Arc};
 
 use futures_util::StreamExt;
-use tenure::{Coordinator, Leadership};
+use tenure::{Clock, Coordinator, Leadership};
 use tokio::task::JoinHandle;
 
 use crate::{
@@ -75,6 +75,13 @@ impl Sidecar {
             say(&format!("answers HTTP on {address}"));
         }
         Ok(Bound(Some(listener)))
+    }
+
+    /// Returns when nobody may act any more on having been told that we lead.
+    pub(super) async fn keeps_word(&self) {
+        if let Some(promised) = self.0.as_ref().and_then(|(board, _)| board.promised()) {
+            Clock::system().sleep_until(promised).await;
+        }
     }
 
     /// Tells, from now on, that this candidate leads, until what is returned is dropped.

@@ -6,7 +6,7 @@ use std::{
 };
 
 use serde::Serialize;
-use tenure::{Clock, Coordinator, State};
+use tenure::{Clock, Coordinator, Moment, State};
 
 use crate::show::Shown;
 
@@ -37,6 +37,8 @@ struct Notes {
     transitions: u64,
     terms: u64,
     lost: u64,
+    /// Until when somebody was told that we lead.
+    promised: Option<Moment>,
 }
 
 /// What is true at the time of the question.
@@ -101,10 +103,27 @@ impl Board {
         notes.office = office;
     }
 
-    /// How things stand now.
+    /// Until when somebody may act on what was told.
+    pub(crate) fn promised(&self) -> Option<Moment> {
+        self.notes().promised
+    }
+
+    /// How things stand now, for somebody who may act on it until our deadline.
+    pub(crate) fn promise(&self) -> View {
+        let mut notes = self.notes();
+        let view = self.view_of(&notes);
+        let deadline = notes.office.as_ref().filter(|_| view.leads).and_then(|office| deadline(office.state));
+        notes.promised = deadline.or(notes.promised);
+        view
+    }
+
+    /// How things stand now, for somebody who only looks.
     pub(crate) fn view(&self) -> View {
+        self.view_of(&self.notes())
+    }
+
+    fn view_of(&self, notes: &Notes) -> View {
         let session = self.coordinator.session_state().filter(|state| self.time_left(*state).is_some());
-        let notes = self.notes();
         let office = notes.office.as_ref().and_then(|office| Some((office, self.left(office)?)));
         let observed = notes.leader.clone().filter(|_| session.is_some());
         let leader = office.map(|(office, _)| Some(office.leader.clone())).or(observed);
@@ -130,12 +149,18 @@ impl Board {
     }
 
     fn time_left(&self, state: State) -> Option<Duration> {
-        let (State::Held { deadline } | State::InJeopardy { deadline }) = state else { return None };
-        Some(self.clock.until(deadline)).filter(|left| !left.is_zero())
+        deadline(state).map(|deadline| self.clock.until(deadline)).filter(|left| !left.is_zero())
     }
 
     fn notes(&self) -> std::sync::MutexGuard<'_, Notes> {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn deadline(state: State) -> Option<Moment> {
+    match state {
+        State::Held { deadline } | State::InJeopardy { deadline } => Some(deadline),
+        State::Lost(_) => None,
     }
 }
 

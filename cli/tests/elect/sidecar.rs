@@ -4,7 +4,7 @@ use std::{
     fs::File,
     io::{Read, Write},
     net::{SocketAddr, TcpStream},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use rusqlite::TransactionBehavior;
@@ -81,6 +81,28 @@ fn leader_and_candidate_tell_the_same_and_a_hand_over_shows_at_both() {
     until("the other one to lead", || leader(b.address).1["leads"] == true);
     assert_eq!(metric(b.address, "tenure_election_transitions_total"), 1.0);
     assert_eq!(metric(b.address, "tenure_election_terms_total"), 1.0);
+}
+
+/// Who was told that it leads may act on that until the deadline; without a command there is nothing else to wait for.
+#[test]
+fn without_a_command_it_resigns_only_when_nobody_may_act_on_its_word() {
+    for told in [false, true] {
+        let room = Room::with_ttl("5s");
+        let mut a = start(&room, "a", &[]);
+        until("it to lead", || metric(a.address, "tenure_election_is_leader") == 1.0);
+        let b = start(&room, "b", &[]);
+        room.until_entries(2);
+        let left = told.then(|| leader(a.address).1["deadline_ms"].as_u64().expect("it leads"));
+        let start = Instant::now();
+        a.process.signal(Signal::TERM);
+        until("it to say so", || {
+            a.process.is_running() && metric(a.address, "tenure_election_is_leader") == 0.0 || !told
+        });
+        until("the other one to lead", || metric(b.address, "tenure_election_is_leader") == 1.0);
+        let took = u64::try_from(start.elapsed().as_millis()).expect("short");
+        assert!(left.map_or(took < 2000, |left| took + 50 >= left), "{left:?} {took}");
+        assert_eq!(a.process.code(), 143);
+    }
 }
 
 #[test]
