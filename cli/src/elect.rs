@@ -13,7 +13,11 @@ use rustix::process::Signal;
 use tenure::{Coordinator, Election, Holder, Leadership};
 use tokio::time::{Instant, sleep};
 
-use self::{after::After, probe::Probe, sidecar::Sidecar};
+use self::{
+    after::{After, Pause},
+    probe::Probe,
+    sidecar::Sidecar,
+};
 use crate::{
     args::Elect,
     outcome::{self, Facts, Outcome, Subject},
@@ -92,7 +96,7 @@ struct Candidate<'a> {
 
 impl Candidate<'_> {
     async fn campaign_and_lead(&self, signals: &mut Signals, facts: &mut Facts) -> Outcome {
-        let mut pause = Pause::default();
+        let mut pauses = Pauses::default();
         loop {
             let start = Instant::now();
             let won = tokio::select! {
@@ -112,9 +116,9 @@ impl Candidate<'_> {
             facts.held = Some(start.elapsed());
             match After::of(finished, self.elect) {
                 After::Exits(outcome) => return outcome,
-                After::Campaigns { why, pauses } => {
+                After::Campaigns { why, pause } => {
                     say(&format!("leads '{}' no longer: {why}", self.elect.name));
-                    if pauses && let Some(signal) = pause.after(start.elapsed(), signals).await {
+                    if let Some(signal) = pauses.wait(pause, start.elapsed(), signals).await {
                         return Outcome::Interrupted(signal);
                     }
                 }
@@ -176,16 +180,22 @@ async fn due(leadership: &Leadership) -> Due {
 
 /// Between terms that end by themselves: longer each time, unless a term was longer than the longest one.
 #[derive(Debug, Default)]
-struct Pause(u32);
+struct Pauses(u32);
 
-impl Pause {
+impl Pauses {
     const LONGEST: Duration = Duration::from_secs(30);
 
     /// A signal that asks to end, if there was one.
-    async fn after(&mut self, term: Duration, signals: &mut Signals) -> Option<Signal> {
+    async fn wait(&mut self, pause: Pause, term: Duration, signals: &mut Signals) -> Option<Signal> {
         self.0 = if term > Self::LONGEST { 0 } else { self.0 };
-        let pause = Duration::from_secs(1 << self.0.min(5)).min(Self::LONGEST);
-        self.0 += 1;
+        let pause = match pause {
+            Pause::None => return None,
+            Pause::Short => Duration::from_secs(1),
+            Pause::Growing => {
+                self.0 += 1;
+                Duration::from_secs(1 << (self.0 - 1).min(5)).min(Self::LONGEST)
+            }
+        };
         tokio::select! {
             biased;
             signal = signals.ending() => Some(signal),

@@ -10,8 +10,19 @@ use crate::{args::Elect, outcome::Outcome, protocol::End, run::Finished};
 pub(super) enum After {
     /// No.
     Exits(Outcome),
-    /// Yes, after a pause if what has ended the term may do so again at once.
-    Campaigns { why: String, pauses: bool },
+    /// Yes.
+    Campaigns { why: String, pause: Pause },
+}
+
+/// How long to wait before that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pause {
+    /// Not at all.
+    None,
+    /// For a moment: what has failed was not the command.
+    Short,
+    /// Longer each time: the command may fail again at once.
+    Growing,
 }
 
 impl After {
@@ -28,11 +39,15 @@ impl After {
             _ => return Self::Exits(outcome),
         };
         let by_itself = told.is_none() && matches!(outcome, Outcome::Completed(_));
-        let failed = matches!(outcome, Outcome::Failed { .. });
+        let pause = match outcome {
+            Outcome::Failed { .. } => Pause::Short,
+            _ if by_itself => Pause::Growing,
+            _ => Pause::None,
+        };
         if stopped || elect.once || (by_itself && !(elect.restart && may_restart(&outcome))) {
             return Self::Exits(unless_unwell(outcome, told));
         }
-        Self::Campaigns { why, pauses: by_itself || failed }
+        Self::Campaigns { why, pause }
     }
 }
 

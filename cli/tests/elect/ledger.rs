@@ -1,7 +1,7 @@
 //! What the bodies have written: one line at a time, all into one file, in the order in which it happened.
 #![allow(dead_code, unreachable_pub, reason = "every test program uses a part of it")]
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 /// A command that says when it starts, that it still runs, and when it stops; with its token, its name and the time.
 pub const BODY: &str = "
@@ -26,25 +26,27 @@ pub struct Term {
 
 /// All bodies in order. At most one has run at any time, with a higher token than all before it, and has started once.
 pub fn terms(text: &str) -> Vec<Term> {
+    terms_but(text, Duration::ZERO)
+}
+
+/// The same, but a body may go on for so long after the next one has started.
+pub fn terms_but(text: &str, overlap: Duration) -> Vec<Term> {
     let mut terms = Vec::<Term>::new();
-    let mut seen = BTreeMap::new();
     for line in text.lines() {
         let fields: Vec<_> = line.split(' ').collect();
         let [word, token, name, up] = fields[..] else { panic!("{line}") };
         let (token, at): (u64, _) = (token.parse().expect(line), up.parse().map(Duration::from_secs_f64).expect(line));
-        match (word, terms.last_mut()) {
-            ("start", last) => {
-                assert!(last.is_none_or(|last| last.token < token), "tokens do not rise: {line}");
-                assert!(seen.insert(token, ()).is_none(), "it has started twice: {line}");
-                terms.push(Term { token, name: name.to_owned(), from: at, to: at, stopped: false });
-            }
-            (_, Some(last)) => {
-                assert_eq!((last.token, last.name.as_str()), (token, name), "two bodies run: {line}");
-                assert!(!last.stopped, "it runs although it has stopped: {line}");
-                (last.to, last.stopped) = (at, word == "stop");
-            }
-            _ => panic!("a body that has not started: {line}"),
+        if word == "start" {
+            assert!(terms.last().is_none_or(|last| last.token < token), "tokens do not rise: {line}");
+            terms.push(Term { token, name: name.to_owned(), from: at, to: at, stopped: false });
+            continue;
         }
+        let next = terms.iter().find(|term| term.token > token).map(|next| next.from);
+        assert!(next.is_none_or(|next| !overlap.is_zero() && at <= next + overlap), "two bodies run: {line}");
+        let term = terms.iter_mut().find(|term| (term.token, term.name.as_str()) == (token, name));
+        let term = term.unwrap_or_else(|| panic!("a body that has not started: {line}"));
+        assert!(!term.stopped, "it runs although it has stopped: {line}");
+        (term.to, term.stopped) = (at, word == "stop");
     }
     terms
 }
@@ -56,9 +58,9 @@ pub fn longest_gap(terms: &[Term]) -> Duration {
 }
 
 mod tests {
-    use std::panic::catch_unwind;
+    use std::{panic::catch_unwind, time::Duration};
 
-    use super::terms;
+    use super::{terms, terms_but};
 
     #[test]
     fn two_bodies_at_a_time_are_found() {
@@ -74,5 +76,8 @@ mod tests {
         ] {
             assert!(catch_unwind(|| terms(bad)).is_err(), "{bad}");
         }
+        let late = "start 1 a 1.0\nstart 2 b 2.0\nbeat 1 a 2.5\nbeat 2 b 2.6\n";
+        assert_eq!(terms_but(late, Duration::from_secs(1)).len(), 2);
+        assert!(catch_unwind(|| terms_but(late, Duration::from_millis(400))).is_err());
     }
 }

@@ -32,6 +32,8 @@ pub struct Replica {
 pub struct Replicas {
     pub room: Room,
     pub all: Vec<Replica>,
+    /// How long a body may go on after the next one has started: not at all, unless an operator removes entries.
+    pub overlap: Duration,
     ttl: Duration,
     made: usize,
     observer: Running,
@@ -41,7 +43,7 @@ impl Replicas {
     pub fn start(room: Room, ttl: Duration, count: usize) -> Self {
         let seen = File::create(room.path("seen")).expect("a file");
         let observer = Running::start(room.tenure(&["observe", "job"]).stdout(seen));
-        let mut replicas = Self { room, all: Vec::new(), ttl, made: 0, observer };
+        let mut replicas = Self { room, all: Vec::new(), overlap: Duration::ZERO, ttl, made: 0, observer };
         for _ in 0..count {
             replicas.add();
         }
@@ -63,7 +65,7 @@ impl Replicas {
     pub fn terms(&self) -> Vec<Term> {
         let text = self.room.read("ledger");
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
-        ledger::terms(&text[..whole])
+        ledger::terms_but(&text[..whole], self.overlap)
     }
 
     /// Waits for a term with a higher token.
