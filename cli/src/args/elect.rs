@@ -100,8 +100,10 @@ What is not:
   A command can be paused for any time, and what it has sent arrive later: have
   the receiver refuse a TENURE_TOKEN lower than the highest it has seen. See
   tenure lock --help for what cannot be killed. While the leader is dead and its
-  ttl not over, nobody leads. Only a `tenure elect` obeys a request to resign, or
-  makes room for one that is chosen or preferred: not a tenure lock or an etcdctl.
+  ttl not over, nobody leads. After an operator has removed the leader's entry, the
+  next one may start up to a second before the command is gone. Only a `tenure
+  elect` obeys a request to resign, or makes room for one that is chosen or
+  preferred: not a tenure lock or an etcdctl.
 
 Signals:
   TERM, INT and QUIT go to the command, which has the --drain time; then tenure
