@@ -23,9 +23,9 @@ use tokio::join;
 
 use crate::{
     error::{Fault, Refusal, if_there, settled, unexpected},
-    keys::{paths_with, prefix, snapshot},
+    keys::{path_of, paths_with, prefix, snapshot},
     link::{Children, Kind, Link, Node},
-    places::{Place, Stray},
+    places::{Place, Seat, Stray},
     session::Shared,
     sightings,
     values::{token, version},
@@ -45,7 +45,7 @@ pub(crate) async fn enter(session: &Shared, queue: &QueueName, id: &ContenderId,
         place.path = find(session, &path, id).await?.into_iter().next();
     }
     if let Some(entry) = &place.path {
-        if let Some(entered) = look_again(session, &path, entry).await? {
+        if let Some(entered) = look_again(session, &path, id, entry).await? {
             return Ok(entered);
         }
         place.path = None; // somebody has removed it
@@ -90,17 +90,17 @@ async fn append(
         )));
     }
     let children = children.map_err(|refusal| refusal.into_error(queue));
-    place.path = Some(entry);
+    place.path = Some(entry.clone());
     let children = children?;
     if paths_with(queue, id, &children).len() > 1 && find(session, queue, id).await?.len() < 2 {
         remove(session, place.path.take().as_deref().unwrap_or_default()).await?;
         return Err(unexpected(format!("the id {id} in {queue} is another session's: enter with a new one")));
     }
-    entered(&node, snapshot(revision, queue, &children)).map(Some)
+    entered(session, (id, &entry), &node, snapshot(revision, queue, &children)).map(Some)
 }
 
 /// What is known of our entry at this path, and its queue. `None` if it has gone.
-async fn look_again(session: &Shared, queue: &str, entry: &str) -> Result<Option<Entered>> {
+async fn look_again(session: &Shared, queue: &str, id: &ContenderId, entry: &str) -> Result<Option<Entered>> {
     let revision = sightings::now();
     let both = |link: Arc<Link>| async move {
         let (node, children) = join!(biased; link.node(entry), link.children(queue));
@@ -108,11 +108,18 @@ async fn look_again(session: &Shared, queue: &str, entry: &str) -> Result<Option
     };
     let found = session.attempt(both).await?.map_err(|refusal| refusal.into_error(entry))?;
     let Some((node, children)) = found.filter(|(node, _)| node.owner == session.id) else { return Ok(None) };
-    entered(&node, snapshot(revision, queue, &children)).map(Some)
+    entered(session, (id, entry), &node, snapshot(revision, queue, &children)).map(Some)
 }
 
-fn entered(node: &Node, snapshot: Snapshot) -> Result<Entered> {
-    Ok(Entered { token: token(node)?, version: version(node), snapshot })
+fn entered(session: &Shared, (id, entry): (&ContenderId, &str), node: &Node, snapshot: Snapshot) -> Result<Entered> {
+    let token = token(node)?;
+    session.places.seated(id, Seat { path: entry.to_owned(), token, is_first: is_first(entry, &snapshot) });
+    Ok(Entered { token, version: version(node), snapshot })
+}
+
+/// Whether the entry at this path is the first.
+pub(crate) fn is_first(entry: &str, snapshot: &Snapshot) -> bool {
+    snapshot.queue.first().is_some_and(|first| path_of(first) == entry)
 }
 
 /// The paths of our entries with this id, first to last. One of another session is not ours (contract clause 8).

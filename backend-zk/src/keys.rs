@@ -47,6 +47,11 @@ impl Keys {
         format!("{}/{}/sessions", self.root, Self::RESERVED)
     }
 
+    /// What the data of a queue stands in.
+    pub(crate) fn data(&self, queue: &QueueName) -> String {
+        format!("{}/{}/data/{}", self.root, Self::RESERVED, queue.escaped())
+    }
+
     pub(crate) fn token_base(&self) -> String {
         format!("{}/{}/token_base", self.root, Self::RESERVED)
     }

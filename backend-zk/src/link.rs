@@ -13,13 +13,13 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::sync::{RwLock, RwLockReadGuard, watch};
 use zookeeper_client::{
-    Acls, CheckWriteError, Client, CreateMode, Error as ClientError, OneshotWatcher, SessionInfo, SessionState, Stat,
-    TlsOptions,
+    Acls, Client, CreateMode, Error as ClientError, MultiWriteError, MultiWriteResult, OneshotWatcher, SessionInfo,
+    SessionState, Stat, TlsOptions,
 };
 
 use crate::{
     config::Tls,
-    error::{Fault, Refusal},
+    error::{Fault, Refusal, settled},
     leash::{Leash, Watch},
 };
 
@@ -64,7 +64,31 @@ pub(crate) enum Kind {
     Persistent,
     /// Removed by the servers some time after its last child.
     Container,
+    /// Ends with the session.
+    Ephemeral,
 }
+
+impl Kind {
+    fn mode(self) -> CreateMode {
+        match self {
+            Self::Persistent => CreateMode::Persistent,
+            Self::Container => CreateMode::Container,
+            Self::Ephemeral => CreateMode::Ephemeral,
+        }
+    }
+}
+
+/// A step of a transaction. Where a version is named, the node must have it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Step<'a> {
+    Check(&'a str, Option<i32>),
+    Create(&'a str, Kind, &'a [u8]),
+    Set(&'a str, Option<i32>, &'a [u8]),
+    Remove(&'a str, Option<i32>),
+}
+
+/// How a transaction ended: with the node as the last [`Step::Set`] has left it; or with nothing done, because of the step at this place.
+pub(crate) type Transacted = Result<Option<Node>, (usize, Refusal)>;
 
 impl Way {
     pub(crate) fn new(tls: Option<&Tls>, login: Option<String>, private: bool) -> Result<Self, Fault> {
@@ -155,21 +179,11 @@ impl Link {
 
     /// Has a majority confirm that the node is there. Changes nothing.
     pub(crate) async fn check(&self, path: &str) -> Result<(), Fault> {
-        let client = self.client().await?;
-        let check = client.new_check_writer(path, None).map_err(fault)?;
-        check.commit().await.map(drop).map_err(|error| match error {
-            CheckWriteError::RequestFailed { source }
-            | CheckWriteError::CheckFailed { source }
-            | CheckWriteError::OperationFailed { source, .. } => fault(source),
-        })
+        self.commit(&[Step::Check(path, None)]).await
     }
 
     pub(crate) async fn create(&self, path: &str, kind: Kind, value: &[u8]) -> Result<(), Fault> {
-        let mode = match kind {
-            Kind::Persistent => CreateMode::Persistent,
-            Kind::Container => CreateMode::Container,
-        };
-        let options = mode.with_acls(self.acls);
+        let options = kind.mode().with_acls(self.acls);
         self.client().await?.create(path, value, &options).await.map(drop).map_err(fault)
     }
 
@@ -180,27 +194,37 @@ impl Link {
         Ok((format!("{prefix}{sequence}"), node(&stat)))
     }
 
-    /// Makes a node that ends with the session, and counts it in its parent.
-    pub(crate) async fn register(&self, path: &str, parent: &str, value: &[u8]) -> Result<(), Fault> {
+    /// Does all steps, or none. A node that is made here has no number in the answer, unless it is set in the same transaction.
+    pub(crate) async fn transact(&self, steps: &[Step<'_>]) -> Result<Transacted, Fault> {
         let client = self.client().await?;
-        let mut both = client.new_multi_writer();
-        both.add_create(path, value, &CreateMode::Ephemeral.with_acls(self.acls)).map_err(fault)?;
-        both.add_set_data(parent, b"", None).map_err(fault)?;
-        both.commit().await.map(drop).map_err(|error| fault(error.into()))
+        let mut all = client.new_multi_writer();
+        for step in steps {
+            let added = match *step {
+                Step::Check(path, version) => all.add_check_version(path, version.unwrap_or(-1)),
+                Step::Create(path, kind, value) => all.add_create(path, value, &kind.mode().with_acls(self.acls)),
+                Step::Set(path, version, value) => all.add_set_data(path, value, version),
+                Step::Remove(path, version) => all.add_delete(path, version),
+            };
+            added.map_err(fault)?;
+        }
+        let last_set = |done: Vec<MultiWriteResult>| {
+            done.into_iter().rev().find_map(|done| match done {
+                MultiWriteResult::SetData { stat } => Some(node(&stat)),
+                _ => None,
+            })
+        };
+        match all.commit().await {
+            Ok(done) => Ok(Ok(last_set(done))),
+            Err(MultiWriteError::OperationFailed { index, source }) => {
+                Ok(settled(Err(fault(source)))?.map_err(|refusal| (index, refusal)))
+            }
+            Err(MultiWriteError::RequestFailed { source }) => Err(fault(source)),
+        }
     }
 
-    /// Replaces a value, if another node still has this version too.
-    pub(crate) async fn set_if(
-        &self,
-        (path, version): (&str, i32),
-        value: &[u8],
-        (other, unchanged): (&str, i32),
-    ) -> Result<(), Fault> {
-        let client = self.client().await?;
-        let mut both = client.new_multi_writer();
-        both.add_check_version(other, unchanged).map_err(fault)?;
-        both.add_set_data(path, value, Some(version)).map_err(fault)?;
-        both.commit().await.map(drop).map_err(|error| fault(error.into()))
+    /// The same, where it is all one which step is refused.
+    pub(crate) async fn commit(&self, steps: &[Step<'_>]) -> Result<(), Fault> {
+        self.transact(steps).await?.map(drop).map_err(|(_, refusal)| Fault::Refused(refusal))
     }
 
     pub(crate) async fn set(&self, path: &str, value: &[u8], version: i32) -> Result<Node, Fault> {

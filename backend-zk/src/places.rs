@@ -6,12 +6,13 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use tenure_core::{Clock, ContenderId, Moment};
+use tenure_core::{Clock, ContenderId, FencingToken, Moment};
 
 /// All entries that were entered, and not left yet.
 #[derive(Debug, Default)]
 pub(crate) struct Places {
     known: Mutex<HashMap<ContenderId, Arc<tokio::sync::Mutex<Place>>>>,
+    seats: Mutex<HashMap<ContenderId, Seat>>,
     strays: Mutex<Vec<Stray>>,
 }
 
@@ -22,6 +23,16 @@ pub(crate) struct Place {
     pub(crate) path: Option<String>,
     /// How many requests to make one are without an answer. What is not answered stays so, whatever follows.
     pub(crate) unanswered: u32,
+}
+
+/// An entry of ours as it was last seen. What was made by another session has none.
+#[derive(Clone, Debug)]
+pub(crate) struct Seat {
+    /// The node's path.
+    pub(crate) path: String,
+    pub(crate) token: FencingToken,
+    /// Once it was the first it stays so until it goes (contract clause 1).
+    pub(crate) is_first: bool,
 }
 
 /// An entry that was left while a request to make it was without an answer.
@@ -37,8 +48,18 @@ impl Places {
         open(&self.known).entry(id.clone()).or_default().clone()
     }
 
+    pub(crate) fn seat(&self, id: &ContenderId) -> Option<Seat> {
+        open(&self.seats).get(id).cloned()
+    }
+
+    /// It was seen.
+    pub(crate) fn seated(&self, id: &ContenderId, seat: Seat) {
+        open(&self.seats).insert(id.clone(), seat);
+    }
+
     /// It was left.
     pub(crate) fn forget(&self, id: &ContenderId) {
+        open(&self.seats).remove(id);
         open(&self.known).remove(id);
     }
 

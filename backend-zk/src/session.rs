@@ -8,18 +8,20 @@ use std::{
 };
 
 use tenure_core::{
-    Clock, Contender, ContenderId, Entered, Error, Moment, QueueName, Record, Result, Session, Snapshot, Version, Wake,
-    async_trait,
+    Clock, Contender, ContenderId, Entered, Error, FencedStore, Moment, QueueName, Record, Result, Session, Snapshot,
+    Version, Wake, async_trait,
 };
 use tokio::{sync::Mutex, time::timeout};
 
 use crate::{
+    data::Removals,
     entries,
+    epochs::Epochs,
     error::{Failure, Fault, Refusal, lost},
     hosts::Hosts,
     keys::Keys,
     lease::Lease,
-    link::{Identity, Kind, Link},
+    link::{Identity, Kind, Link, Step},
     places::Places,
     reach::Slot,
     sightings::Sightings,
@@ -31,6 +33,9 @@ pub(crate) const PASSED: &str = "the session is over: its deadline has passed";
 
 /// Why a session is over that was closed.
 const CLOSED: &str = "the session is over: it was closed";
+
+/// What is in the node that stands for a session.
+pub(crate) const MARK: &[u8] = env!("CARGO_PKG_VERSION").as_bytes();
 
 /// An open session, as its user has it.
 pub(crate) struct ZkSession(pub(crate) Arc<Shared>);
@@ -45,6 +50,8 @@ pub(crate) struct Shared {
     /// The node that stands for the session.
     pub(crate) marker: String,
     pub(crate) places: Places,
+    pub(crate) epochs: Epochs,
+    pub(crate) removals: Removals,
     /// The highest number that a node of ours was given.
     pub(crate) newest: AtomicI64,
     pub(crate) sightings: Sightings,
@@ -81,6 +88,8 @@ impl Shared {
             id,
             marker,
             places: Places::default(),
+            epochs: Epochs::default(),
+            removals: Removals::default(),
             newest: AtomicI64::new(0),
             sightings: Sightings::default(),
             hosts: hosts.clone(),
@@ -151,11 +160,12 @@ impl Shared {
     }
 }
 
-/// Makes the node that stands for a session; answers with when that was asked for.
+/// Makes the node that stands for a session, and counts it in its parent; answers with when that was asked for.
 async fn mark(link: &Link, marker: &str, sessions: &str, clock: &Clock) -> Result<Moment, Fault> {
     loop {
         let sent = clock.now();
-        match link.register(marker, sessions, env!("CARGO_PKG_VERSION").as_bytes()).await {
+        let steps = [Step::Create(marker, Kind::Ephemeral, MARK), Step::Set(sessions, None, b"")];
+        match link.commit(&steps).await {
             Err(Fault::Refused(Refusal::NoNode)) => entries::make(link, sessions, Kind::Persistent).await?,
             registered => return registered.map(|()| sent),
         }
@@ -209,6 +219,10 @@ impl Session for ZkSession {
 
     async fn settle_token_base(&self, base: u64) -> Result<u64> {
         token_base::settle(&self.0, base).await
+    }
+
+    fn fenced(&self) -> Option<&dyn FencedStore> {
+        Some(self)
     }
 
     async fn close(&self) -> Result<()> {

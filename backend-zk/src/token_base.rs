@@ -7,7 +7,7 @@ use tokio::join;
 
 use crate::{
     error::{Refusal, if_there, unexpected},
-    link::{Children, Kind, Link, Node},
+    link::{Children, Kind, Link, Node, Step},
     session::Shared,
 };
 
@@ -30,8 +30,8 @@ pub(crate) async fn settle(session: &Shared, base: u64) -> Result<u64> {
     }
     // Each session that is opened raises the version of what they stand in.
     let (parent, unchanged) = (&*session.keys.sessions(), sessions.parent.version);
-    let raise =
-        |link: Arc<Link>| async move { link.set_if((path, node.version), value.as_bytes(), (parent, unchanged)).await };
+    let steps = [Step::Check(parent, Some(unchanged)), Step::Set(path, Some(node.version), value.as_bytes())];
+    let raise = |link: Arc<Link>| async move { link.commit(&steps).await };
     match session.attempt(raise).await? {
         Ok(()) => Ok(base),
         Err(Refusal::BadVersion) => Err(meanwhile(path)),
