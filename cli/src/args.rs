@@ -8,12 +8,14 @@ pub(crate) use self::{
     elect::Elect,
     leaders::{Observe, Resign},
     lock::Lock,
+    verify::Verify,
 };
 use crate::{outcome::code, say};
 
 mod elect;
 mod leaders;
 mod lock;
+mod verify;
 
 /// Distributed locks and leader election, over a backend that configuration chooses.
 #[derive(Debug, Parser)]
@@ -38,6 +40,9 @@ pub(crate) enum Command {
     /// Ask the leader to resign, in favour of the next in line or of one that is chosen.
     #[command(long_about = leaders::RESIGN_ABOUT, after_long_help = leaders::RESIGN_MORE)]
     Resign(Box<Resign>),
+    /// Tell by the exit code whether a token is that of the present holder.
+    #[command(long_about = verify::ABOUT, after_long_help = verify::MORE)]
+    Verify(Box<Verify>),
 }
 
 /// How a command is run, for whatever reason.
@@ -75,7 +80,7 @@ pub(crate) fn parse() -> Result<Command, ExitCode> {
     let complaint = match &command {
         Command::Lock(lock) => lock.check(),
         Command::Elect(elect) => elect.check(),
-        Command::Observe(_) | Command::Resign(_) => Ok(()),
+        Command::Observe(_) | Command::Resign(_) | Command::Verify(_) => Ok(()),
     };
     complaint.map_err(|complaint| {
         say(&complaint);

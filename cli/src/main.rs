@@ -24,6 +24,7 @@ mod signals;
 mod spawn;
 mod start;
 mod terminal;
+mod verify;
 mod watchdog;
 
 fn main() -> ExitCode {
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         Ok(args::Command::Elect(elect)) => elect::main(&elect),
         Ok(args::Command::Observe(observe)) => observe::main(&observe),
         Ok(args::Command::Resign(resign)) => resign::main(&resign),
+        Ok(args::Command::Verify(verify)) => verify::main(&verify),
         Err(code) => code,
     }
 }

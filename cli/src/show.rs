@@ -64,7 +64,7 @@ fn json_line(line: &impl Serialize) -> String {
 }
 
 /// On one line, whatever it holds, and so that no two values look the same.
-fn escaped(value: &[u8]) -> String {
+pub(crate) fn escaped(value: &[u8]) -> String {
     let mut text = String::new();
     for chunk in value.utf8_chunks() {
         for character in chunk.valid().chars() {

@@ -50,6 +50,7 @@ mod fenced;
 mod guard;
 mod health;
 mod holder;
+mod holding;
 mod keeper;
 mod memory;
 mod options;
