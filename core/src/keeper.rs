@@ -289,7 +289,9 @@ impl KeepAlive {
 
     /// Renews until the session is lost (`Err`), or is to be closed.
     async fn keep(&mut self) -> Result<Option<oneshot::Sender<Result<()>>>, LossReason> {
-        let mut renewal = Box::pin(self.renewal(period(self.ttl)));
+        // A session that took long to open has used up a part of its time.
+        let age = self.ttl.saturating_sub(self.clock.until(self.deadline + margin(self.ttl)));
+        let mut renewal = Box::pin(self.renewal(period(self.ttl).saturating_sub(age)));
         loop {
             tokio::select! {
                 biased;

@@ -19,7 +19,7 @@ pub(super) enum After {
 pub(super) enum Pause {
     /// Not at all.
     None,
-    /// For a moment: what has failed was not the command.
+    /// For a moment: what has failed was not the command, and may fail again at once.
     Short,
     /// Longer each time: the command may fail again at once.
     Growing,
@@ -40,7 +40,7 @@ impl After {
         };
         let by_itself = told.is_none() && matches!(outcome, Outcome::Completed(_));
         let pause = match outcome {
-            Outcome::Failed { .. } => Pause::Short,
+            Outcome::Failed { .. } | Outcome::Lost { .. } => Pause::Short,
             _ if by_itself => Pause::Growing,
             _ => Pause::None,
         };

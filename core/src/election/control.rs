@@ -93,8 +93,16 @@ pub(crate) async fn asked(
             None => request.leader == Some(token),
             Some(other) => may_yield && other > priority,
         };
-        if requests.iter().any(asks) {
+        let asking: Vec<_> = requests.iter().filter(|request| asks(request)).collect();
+        if asking.iter().any(|request| request.priority.is_none()) {
             return Ok(());
+        }
+        // Whoever asks for itself has to be in line.
+        if !asking.is_empty() {
+            let line = keeper.call(|| keeper.session.list(queue)).await?.queue;
+            if line.iter().any(|contender| asking.iter().any(|request| request.names(&contender.id))) {
+                return Ok(());
+            }
         }
         keeper.wait(&beside(queue), &seen, Wake::Any).await?;
     }
@@ -106,24 +114,28 @@ pub(crate) async fn ask_to_resign(
     observer: &Observer,
     to: Option<&ContenderId>,
 ) -> Result<Option<Leader>> {
-    let (Some(leader), mut seen) = observer.look(keeper).await? else { return Ok(None) };
+    let (Some(first), mut seen) = observer.look(keeper).await? else { return Ok(None) };
     let is_here = |seen: &Snapshot| to.is_none_or(|to| seen.queue.iter().any(|contender| contender.id == *to));
     if let Some(to) = to.filter(|_| !is_here(&seen)) {
         return Err(no_candidate(&observer.queue, to));
     }
-    if to == Some(&leader.id) {
-        return Ok(Some(leader)); // it leads already
-    }
-    let request = Request { leader: Some(leader.token), to: to.map(ToString::to_string), priority: None };
-    let _request = request.make(keeper, &observer.queue).await?;
+    let (mut leader, mut standing) = (Some(first.clone()), None);
+    let mut asked = None;
     loop {
-        let first = seen.queue.first().map(|first| &first.id);
-        let has_resigned = first != Some(&leader.id);
-        if has_resigned && (to.is_none() || first == to || !is_here(&seen)) {
-            return Ok(observer.look(keeper).await?.0);
+        let has_resigned = leader.as_ref().is_none_or(|leader| leader.id != first.id);
+        let leads = leader.as_ref().map(|leader| &leader.id);
+        if leads.is_some() && leads == to || has_resigned && (to.is_none() || !is_here(&seen)) {
+            return Ok(leader);
+        }
+        // It may be another one by now that has to resign: one that came into office before it could hear of us.
+        if let Some(token) = leader.map(|leader| leader.token).filter(|token| asked != Some(*token)) {
+            let request = Request { leader: Some(token), to: to.map(ToString::to_string), priority: None };
+            let next = request.make(keeper, &observer.queue).await?;
+            drop(standing.replace(next)); // the new one stands before the old one goes
+            asked = Some(token);
         }
         keeper.wait(&observer.queue, &seen, Wake::Any).await?;
-        seen = keeper.call(|| keeper.session.list(&observer.queue)).await?;
+        (leader, seen) = observer.look(keeper).await?;
     }
 }
 

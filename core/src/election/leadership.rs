@@ -6,6 +6,8 @@ use std::{
     time::Duration,
 };
 
+use tokio::time::{Instant, timeout_at};
+
 use super::{
     control::{Request, asked},
     gate::Gate,
@@ -13,7 +15,7 @@ use super::{
 use crate::{
     error::{ErrorKind, Result},
     guard::{LockGuard, Tenure},
-    keeper::{Keeper, LossReason, lost},
+    keeper::{Keeper, LossReason, Pause, lost},
     queue::{Contender, ContenderId, QueueName, Version, check_value},
     token::FencingToken,
 };
@@ -40,6 +42,8 @@ pub(crate) struct Office {
     token: FencingToken,
     priority: u32,
     hysteresis: Duration,
+    /// When it came into office.
+    since: Instant,
     /// Of the value, as far as we know.
     version: Arc<Mutex<Version>>,
     /// One update at a time, in the order of the calls.
@@ -56,6 +60,7 @@ impl Leadership {
             token: guard.token(),
             priority,
             hysteresis,
+            since: Instant::now(),
             version: Arc::new(Mutex::new(entry.version())),
             updating: Arc::default(),
         };
@@ -194,12 +199,20 @@ impl Office {
         }
     }
 
-    /// By hand at any time; by preference only after the hysteresis in office.
+    /// By hand at any time; by preference only after the hysteresis in office. A backend that refuses to say is asked again: who leads has to
+    /// hear it.
     pub(crate) async fn asked_to_resign(&self) -> Result<()> {
         let ask = |may_yield| asked(&self.keeper, &self.queue, self.token, self.priority, may_yield);
-        match tokio::time::timeout(self.hysteresis, ask(false)).await {
-            Ok(answer) => answer,
-            Err(_) => ask(true).await,
+        let mut pause = Pause::new();
+        loop {
+            let answer = match timeout_at(self.since + self.hysteresis, ask(false)).await {
+                Ok(answer) => answer,
+                Err(_) => ask(true).await,
+            };
+            match answer {
+                Err(error) if error.kind() != ErrorKind::SessionLost => pause.after(&error).await,
+                answer => return answer,
+            }
         }
     }
 }

@@ -3,9 +3,13 @@
 use std::{
     future::Future,
     pin::{Pin, pin},
+    time::Duration,
 };
 
-use tokio::{task::JoinHandle, time::timeout};
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, timeout},
+};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -19,6 +23,9 @@ use crate::{
     queue::ContenderId,
     token::FencingToken,
 };
+
+/// A term that lasts for so long has not failed at once.
+const LONG: Duration = Duration::from_secs(10);
 
 /// One time in office, in the hands of the body that leads.
 #[derive(Clone, Debug)]
@@ -101,15 +108,17 @@ impl Election {
             let Some(leadership) = self.next_term(value.as_ref(), &stop).await? else { return Ok(()) };
             let token = leadership.token();
             tracing::info!(election = %self.name, %token, "leads");
+            let start = Instant::now();
             let (end, leadership) = self.lead(leadership, &stop, &mut body).await;
             tracing::info!(election = %self.name, %token, ?end, "has led");
             if let Err(error) = leadership.resign().await {
                 tracing::debug!(election = %self.name, error = error.report(), "resigning");
             }
-            if end == TermEnd::Returned {
-                pause.sleep().await; // one that returns at once must not spin
-            } else {
+            if start.elapsed() > LONG {
                 pause = Pause::new();
+            }
+            if matches!(end, TermEnd::Returned | TermEnd::Jeopardy | TermEnd::Lost(_)) {
+                pause.sleep().await; // terms that end as soon as they begin must not spin
             }
         }
     }
@@ -136,7 +145,8 @@ impl Election {
             tokio::task::yield_now().await;
         }
         let cause = {
-            let work = body(Term { office: office.clone(), end: end.clone() });
+            let term = Term { office: office.clone(), end: end.clone() };
+            let work = async { body(term).await }; // called by `run`, which looks whether it is held still
             let mut running = pin!(leadership.run(work));
             let cause = tokio::select! {
                 biased;
@@ -158,7 +168,9 @@ impl Election {
 
     /// In a task of its own: a body that blocks its thread is not to keep the leadership for that.
     fn enforce_health(&self, leadership: &Leadership, unwell: CancellationToken) -> Option<AbortOnDrop> {
-        let (gate, drain, ender) = (self.health.clone()?, self.drain, leadership.ender());
+        let (gate, ender) = (self.health.clone()?, leadership.ender());
+        // Whoever moves still drops the body before, at the end of the drain time.
+        let drain = self.drain + gate.period().max(Duration::from_secs(1));
         let watch = async move {
             gate.until_unwell().await;
             unwell.cancel();

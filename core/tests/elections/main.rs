@@ -5,6 +5,7 @@ mod observers;
 mod office;
 mod room;
 mod running;
+mod stubborn;
 
 use std::time::Duration;
 
