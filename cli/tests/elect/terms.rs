@@ -62,7 +62,7 @@ fn a_command_that_does_not_exist_ends_it() {
 
 #[test]
 fn it_excludes_a_lock_on_the_same_name_both_ways() {
-    let room = Room::new();
+    let room = Room::with_ttl("60s");
     let mut leader = start_ready(&room, &[], "touch ready; until [ -e go ]; do sleep 0.01; done");
     assert_eq!(room.run(&["lock", "-n", "job", "true"]).status.code(), Some(75));
     room.write("go", "");
