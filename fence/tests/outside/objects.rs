@@ -83,7 +83,7 @@ impl Bucket {
         provide();
         let options = ClientOptions::new().with_allow_http(true).with_timeout(Duration::from_secs(2));
         let retry = RetryConfig {
-            max_retries: 10,
+            max_retries: 100,
             backoff: BackoffConfig { init_backoff: Duration::from_millis(20), ..BackoffConfig::default() },
             retry_timeout: Duration::from_secs(10),
         };
