@@ -19,7 +19,7 @@ use tokio::{join, sync::RwLock};
 use crate::{
     edition::Edition,
     entries::{self, is_first},
-    error::if_there,
+    error::{Refusal, if_there, settled},
     link::{Link, Node},
     places::Seat,
     session::{Shared, ZkSession},
@@ -77,14 +77,18 @@ pub(crate) fn decoded((bytes, node): &Found) -> Result<Datum> {
 impl FencedStore for ZkSession {
     async fn get(&self, queue: &QueueName, key: &DataKey) -> Result<Option<Datum>> {
         self.0.settle().await?;
-        let datum = &*format!("{}/{}", self.0.keys.data(queue), key.escaped());
+        let (datum, marker) = (&*format!("{}/{}", self.0.keys.data(queue), key.escaped()), &*self.0.marker);
+        // A leader that others have replaced answers a `sync` for a moment, and then shows what is old. It cannot commit.
         let both = |link: Arc<Link>| async move {
-            let (synced, found) = join!(biased; link.sync(datum), link.get(datum));
-            synced?;
-            if_there(found)
+            let (confirmed, found) = join!(biased; link.check(marker), link.get(datum));
+            Ok(if_there(confirmed)?.map(|()| settled(found)).transpose()?)
         };
-        let found: Option<Found> = self.0.attempt(both).await?.map_err(|refusal| refusal.into_error(datum))?;
-        found.as_ref().map(decoded).transpose()
+        let found = self.0.attempt(both).await?.map_err(|refusal| refusal.into_error(marker))?;
+        match found.ok_or_else(|| self.0.end_unmarked())? {
+            Ok(found) => decoded(&found).map(Some),
+            Err(Refusal::NoNode) => Ok(None),
+            Err(refusal) => Err(refusal.into_error(datum)),
+        }
     }
 
     async fn edit(&self, fence: Fence<'_>, edit: Edit<'_>) -> Result<Outcome> {

@@ -2,6 +2,8 @@
 
 #![expect(clippy::print_stdout, reason = "what was measured is to be seen beside the result of the test")]
 
+mod deposed;
+
 use std::{env, sync::Arc, time::Duration};
 
 use tenure_conformance::server::{

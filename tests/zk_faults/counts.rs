@@ -61,6 +61,51 @@ async fn an_uncontended_lock_is_two_requests_of_which_one_writes_and_its_release
     }
 }
 
+/// The one round trip is seen by the clock of a slow wire, and the one request and its write by the server's counters.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fenced_put_is_one_request_that_writes_and_a_read_two_in_one_round_trip() {
+    let zookeeper = Setup::single().start().await;
+    let proxy = Proxy::start(zookeeper.nodes[0].client).await.expect("a proxy");
+    let coordinator = coordinator(&proxy.address().to_string(), "ttl=40s").await; // so that no keep-alive is among them
+    let guard = coordinator.lock("x").await.expect("granted");
+    let data = guard.fenced().expect("it keeps data");
+    data.put("k", b"0").await.expect("written");
+    // From half a second on a guard watches its entry, and looks once.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    const ROUNDS: u32 = 30;
+    for (each, what) in [(1, "put"), (2, "get"), (2, "put_if")] {
+        let mut version = data.get("k").await.expect("read").map(|stored| stored.version);
+        let writes = count(&zookeeper, "cnt_updatelatency").await;
+        let requests = count(&zookeeper, "packets_received").await;
+        for _ in 0..ROUNDS {
+            match what {
+                "put" => drop(data.put("k", b"1").await.expect("written")),
+                "get" => drop(data.get("k").await.expect("read")),
+                _ => version = data.put_if("k", version, b"2").await.expect("written"),
+            }
+        }
+        let requests = count(&zookeeper, "packets_received").await - requests;
+        let writes = count(&zookeeper, "cnt_updatelatency").await - writes;
+        println!("{ROUNDS} of {what}: {requests} requests, {writes} writes");
+        assert!(version.is_some() && writes == f64::from(ROUNDS), "{what}: {writes}");
+        // The look of an operator is one of them; a ping may be.
+        let expected = f64::from(each * ROUNDS);
+        assert!((expected..=expected + 3.0).contains(&requests), "{what}: {requests}");
+    }
+    let delay = Duration::from_millis(100);
+    proxy.set(Proxied::DelayReplies(delay));
+    let mut fastest = [Duration::MAX; 2];
+    for _ in 0..10 {
+        let start = Instant::now();
+        data.put("k", b"3").await.expect("written");
+        let (put, start) = (start.elapsed(), Instant::now());
+        data.get("k").await.expect("read");
+        fastest = [fastest[0].min(put), fastest[1].min(start.elapsed())];
+    }
+    println!("with {delay:?} to answer: put and read in {fastest:?}");
+    assert!(fastest.iter().all(|took| *took >= delay && *took < delay * 19 / 10), "{fastest:?}");
+}
+
 /// The holder is a bare session, since a guard that is held for long watches its own entry; each waiter releases at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hand_over_wakes_one_waiter_by_one_event_however_many_wait() {

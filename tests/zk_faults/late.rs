@@ -9,7 +9,7 @@ use tenure_conformance::{
 };
 use tenure_core::{Backend, Clock, ContenderId, ErrorKind, Mode, Session};
 use tenure_tests::{
-    on_zk::{config, entries, session},
+    on_zk::{config, coordinator, entries, session},
     rounds,
 };
 use tenure_zk::ZkBackend;
@@ -129,4 +129,63 @@ async fn an_enter_by_an_old_connection_to_the_same_server_is_dead() {
         session.keep_alive().await.expect("the session lives");
         session.close().await.expect("closed");
     }
+}
+
+/// A `put` sent through a follower that is stopped, told to be unknown, and followed by another one, or by a read, through another server; then
+/// the follower goes on, and has the first one still. Beside it the same by a session that stays where it is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_put_that_comes_late_overwrites_nothing() {
+    let zookeeper = Setup::cluster().with(&["syncLimit=50"]).start().await;
+    let (leader, [follower, other]) = roles(&zookeeper).await;
+    let (rounds, mut late) = (rounds(10), 0);
+    for round in 0..rounds {
+        let stopped = Proxy::start(zookeeper.nodes[follower].client).await.expect("a proxy");
+        let second = zookeeper.nodes[if round % 2 == 0 { other } else { leader }].client;
+        let second = Proxy::start(second).await.expect("a proxy");
+        second.set(Proxied::Refuse);
+        let moves = coordinator(&format!("{},{}", stopped.address(), second.address()), "ttl=6s").await;
+        let control = Proxy::start(zookeeper.nodes[follower].client).await.expect("a proxy");
+        let stays = coordinator(&control.address().to_string(), "ttl=6s").await;
+        let (guard, plain) = (moves.lock("x").await.expect("granted"), stays.lock("plain").await.expect("granted"));
+        second.set(Proxied::Pass);
+        let (data, plain_data) = (guard.fenced().expect("it keeps data"), plain.fenced().expect("it keeps data"));
+        data.put("k", b"0").await.expect("written");
+        plain_data.put("k", b"0").await.expect("written");
+        zookeeper.nodes[follower].process.stop();
+        let (first, given_up, ()) = tokio::join!(
+            data.put("k", b"old"),
+            timeout(Duration::from_millis(900), plain_data.put("k", b"old")),
+            async {
+                sleep(Duration::from_millis(300)).await; // the requests are there, what follows is not
+                stopped.set(Proxied::Stall);
+                control.set(Proxied::Stall);
+            }
+        );
+        assert!(given_up.is_err(), "a stopped server answers");
+        assert_eq!(first.expect_err("a stopped server answers").kind(), ErrorKind::Unknown);
+        if round % 4 < 2 {
+            data.put("k", b"new").await.expect("written by way of the other server");
+        }
+        let settled = data.get("k").await.expect("read by way of the other server").expect("it is there").value;
+        assert_eq!(settled, if round % 4 < 2 { b"new".to_vec() } else { b"0".to_vec() });
+        zookeeper.nodes[follower].process.cont();
+        sleep(Duration::from_millis(700)).await;
+        let mut operator = zookeeper.nodes[leader].operator().await.expect("it serves");
+        let (value, _) = operator.get("/n/.tenure/data/plain/k").await.expect("it is there");
+        late += usize::from(value.ends_with(b"\nold"));
+        let now = data.get("k").await.expect("read").expect("it is there").value;
+        assert_eq!(now, settled, "round {round}: what was answered is overwritten");
+        guard.verify().await.expect("it stands");
+        guard.release().await.expect("released");
+        control.set(Proxied::Pass);
+        drop(plain.release().await);
+        drop(stays.close().await);
+        moves.close().await.expect("closed");
+        let plain_entries = entries(&mut operator, "plain").await;
+        for left in plain_entries {
+            operator.try_delete(&format!("/n/plain/{left}")).await;
+        }
+    }
+    println!("{rounds} rounds: nothing overwritten; of the sessions that stayed, {late} wrote late");
+    assert!(late * 2 > rounds, "nothing was tested: {late} of {rounds}");
 }

@@ -6,6 +6,7 @@
 mod access;
 mod cancel;
 mod counts;
+mod data;
 mod doubt;
 mod grants;
 mod late;

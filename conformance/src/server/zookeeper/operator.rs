@@ -93,11 +93,13 @@ impl Operator {
 
     /// A node's value, if it is there.
     pub async fn get(&mut self, path: &str) -> Option<(Vec<u8>, Stat)> {
-        let mut answer = self.read(4, path).await?;
-        let (value, created) = (answer.bytes(), answer.long());
-        let (_modified, _times) = (answer.long(), [answer.long(), answer.long()]);
-        let (version, _versions) = (answer.int(), [answer.int(), answer.int()]);
-        Some((value, Stat { created, version, owner: answer.long() }))
+        self.read(4, path).await.map(value)
+    }
+
+    /// The same from a server that may be stopped, or about to hang up; `None` if it does not answer.
+    pub async fn try_get(&mut self, path: &str) -> Option<(Vec<u8>, Stat)> {
+        self.try_call(9, Request::default().bytes(path.as_bytes())).await?.ok()?;
+        self.try_call(4, Request::default().bytes(path.as_bytes()).byte(0)).await?.ok().map(value)
     }
 
     /// The names of the nodes below one, in alphabetical order; none if it is not there.
@@ -160,6 +162,13 @@ impl Operator {
         self.stream.read_exact(&mut answer).await.ok()?;
         Some(Answer::new(answer))
     }
+}
+
+fn value(mut answer: Answer) -> (Vec<u8>, Stat) {
+    let (value, created) = (answer.bytes(), answer.long());
+    let (_modified, _times) = (answer.long(), [answer.long(), answer.long()]);
+    let (version, _versions) = (answer.int(), [answer.int(), answer.int()]);
+    (value, Stat { created, version, owner: answer.long() })
 }
 
 fn names(mut answer: Answer) -> Vec<String> {
