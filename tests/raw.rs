@@ -1,5 +1,6 @@
 //! The data of a service without its fence: for tests that show what is lost then.
 
+use tenure_conformance::server::zookeeper::Operator;
 use tenure_core::{Config, Datum, EditId, FencingToken, Stored};
 
 /// A number as it is stored.
@@ -34,6 +35,17 @@ pub async fn put(url: &str, name: &str, key: &str, token: FencingToken, value: &
             let bytes = Datum::to_bytes(token, &EditId::random(), value);
             let client = etcd_client::Client::connect(&config.hosts, None).await.expect("a client");
             client.kv_client().put(path, bytes, None).await.expect("written");
+        }
+        "zk" => {
+            let path = format!("/{}/.tenure/data/{name}/{key}", config.namespace);
+            let mut operator = Operator::at(&config.hosts[0]).await;
+            let bytes = Datum::to_bytes(token, &EditId::random(), value);
+            if operator.get(&path).await.is_some() {
+                operator.set(&path, &bytes).await;
+            } else {
+                operator.create(&path, &bytes).await;
+            }
+            operator.close().await;
         }
         other => panic!("there is no raw way into {other} here"),
     }

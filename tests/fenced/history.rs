@@ -16,9 +16,9 @@ use tenure_conformance::{
 use tenure_core::async_trait;
 use tokio::time::sleep;
 
-use crate::{ONE_AT_A_TIME, etcd, on_etcd, on_sqlite};
+use crate::{ONE_AT_A_TIME, etcd, on_etcd, on_sqlite, on_zk, zookeeper};
 
-/// All workers lose their way to etcd for a while.
+/// All workers lose their way to the service for a while.
 #[derive(Debug)]
 struct Cut(Arc<Proxy>, Duration);
 
@@ -101,5 +101,14 @@ async fn eight_workers_that_are_killed_and_cut_off_lose_no_update_in_etcd() {
     let etcd = etcd().await;
     let proxy = Arc::new(Proxy::start(etcd.nodes[0].client).await.expect("a proxy"));
     let url = on_etcd(&proxy.address().to_string());
+    nothing_is_lost(&url, Cut(proxy.clone(), Duration::from_secs(3))).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn eight_workers_that_are_killed_and_cut_off_lose_no_update_in_zookeeper() {
+    let _alone = ONE_AT_A_TIME.lock().await;
+    let zookeeper = zookeeper().await;
+    let proxy = Arc::new(Proxy::start(zookeeper.nodes[0].client).await.expect("a proxy"));
+    let url = on_zk(&proxy.address().to_string());
     nothing_is_lost(&url, Cut(proxy.clone(), Duration::from_secs(3))).await;
 }

@@ -10,7 +10,10 @@ mod paused;
 
 use std::path::Path;
 
-use tenure_conformance::server::etcd::{Etcd, Release, Setup};
+use tenure_conformance::server::{
+    etcd::{Etcd, Release, Setup},
+    zookeeper::{self, Zookeeper},
+};
 use tokio::sync::Mutex;
 
 /// Runs beside each other would take each other's processor time.
@@ -20,8 +23,16 @@ async fn etcd() -> Etcd {
     Setup::single(Release::Packaged).start().await
 }
 
+async fn zookeeper() -> Zookeeper {
+    zookeeper::Setup::single().start().await
+}
+
 fn on_etcd(hosts: &str) -> String {
     format!("etcd://{hosts}/n?ttl=2s")
+}
+
+fn on_zk(hosts: &str) -> String {
+    format!("zk://{hosts}/n?ttl=2s")
 }
 
 fn on_sqlite(folder: &Path) -> String {

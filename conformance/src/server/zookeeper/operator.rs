@@ -36,6 +36,15 @@ impl Operator {
         Self::open(stream, 0).await
     }
 
+    /// Connects to the server at this address, `host:port`.
+    ///
+    /// # Panics
+    /// If it does not let us in.
+    pub async fn at(address: &str) -> Self {
+        let stream = timeout(LIMIT, TcpStream::connect(address)).await.expect("in time").expect("it listens");
+        Self::connect(stream).await.unwrap_or_else(|| panic!("{address} lets nobody in"))
+    }
+
     /// Opens a session, or takes over the one with this id.
     async fn open(stream: TcpStream, session: i64) -> Option<Self> {
         let mut operator = Self { stream, session };
