@@ -10,7 +10,7 @@ use tenure_core::{ErrorKind, FencingToken, Version};
 use tenure_tests::on_zk::{coordinator, entries};
 use tokio::{
     join,
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 
 const DATA: &str = "/n/.tenure/data";
@@ -47,7 +47,16 @@ async fn an_edit_is_of_one_epoch_of_its_session() {
         assert_eq!(stat.version, round, "one epoch for each doubt");
     }
     operator.set(&marker, b"").await;
-    data.put("k", b"3").await.expect("the epoch is asked for");
+    let delay = Duration::from_millis(200);
+    proxy.set(Proxied::Delay(delay));
+    let start = Instant::now();
+    let (written, ()) = join!(data.put("k", b"3"), async {
+        sleep(delay / 2).await; // the put is under way
+        operator.set(&marker, b"").await;
+    });
+    written.expect("it is sent again in the new epoch");
+    assert!(start.elapsed() >= 3 * 2 * delay, "it took effect although its epoch had ended before it came");
+    proxy.set(Proxied::Pass);
     operator.delete(&marker).await;
     let error = data.put("k", b"4").await.expect_err("no epoch");
     assert_eq!(error.kind(), ErrorKind::SessionLost, "{}", error.report());
