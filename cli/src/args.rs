@@ -8,6 +8,7 @@ pub(crate) use self::{
     elect::Elect,
     leaders::{Observe, Resign},
     lock::Lock,
+    once::Once,
     verify::Verify,
 };
 use crate::{outcome::code, say};
@@ -15,6 +16,7 @@ use crate::{outcome::code, say};
 mod elect;
 mod leaders;
 mod lock;
+mod once;
 mod verify;
 
 /// Distributed locks and leader election, over a backend that configuration chooses.
@@ -31,6 +33,9 @@ pub(crate) enum Command {
     /// Run a command while holding a lock.
     #[command(long_about = lock::ABOUT, after_long_help = lock::MORE)]
     Lock(Box<Lock>),
+    /// Run a command until it has succeeded once, over all hosts.
+    #[command(long_about = once::ABOUT, after_long_help = once::MORE)]
+    Once(Box<Once>),
     /// Run a command whenever this candidate leads.
     #[command(long_about = elect::ABOUT, after_long_help = elect::MORE)]
     Elect(Box<Elect>),
@@ -80,7 +85,7 @@ pub(crate) fn parse() -> Result<Command, ExitCode> {
     let complaint = match &command {
         Command::Lock(lock) => lock.check(),
         Command::Elect(elect) => elect.check(),
-        Command::Observe(_) | Command::Resign(_) | Command::Verify(_) => Ok(()),
+        Command::Once(_) | Command::Observe(_) | Command::Resign(_) | Command::Verify(_) => Ok(()),
     };
     complaint.map_err(|complaint| {
         say(&complaint);

@@ -14,6 +14,7 @@ mod http;
 mod link;
 mod lock;
 mod observe;
+mod once;
 mod outcome;
 mod protocol;
 mod resign;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
     }
     match args::parse() {
         Ok(args::Command::Lock(lock)) => lock::main(&lock),
+        Ok(args::Command::Once(once)) => once::main(&once),
         Ok(args::Command::Elect(elect)) => elect::main(&elect),
         Ok(args::Command::Observe(observe)) => observe::main(&observe),
         Ok(args::Command::Resign(resign)) => resign::main(&resign),

@@ -62,6 +62,8 @@ impl fmt::Display for Subject<'_> {
 pub(crate) enum Outcome {
     /// The command ended while the lock was held.
     Completed(End),
+    /// There was nothing to do: it had succeeded before.
+    DoneBefore { token: u64, host: String, at: String },
     /// Somebody else had the lock; with the code that was asked for.
     NotAcquired(u8),
     /// The lock was lost before the command had ended by itself.
@@ -96,6 +98,7 @@ impl Outcome {
     pub(crate) fn exit_code(&self) -> u8 {
         let by_signal = |signal: i32| u8::try_from(128 + signal).unwrap_or(u8::MAX);
         match self {
+            Self::DoneBefore { .. } => 0,
             Self::Completed(End::Code(code)) => u8::try_from(*code).unwrap_or(u8::MAX),
             Self::Completed(End::Signal(signal)) => by_signal(*signal),
             Self::Interrupted(signal) => by_signal(signal.as_raw()),
@@ -108,6 +111,8 @@ impl Outcome {
     pub(crate) fn sentence(&self, subject: Subject<'_>) -> Option<String> {
         match self {
             Self::Completed(_) | Self::Interrupted(_) => None,
+            Self::DoneBefore { .. } if !io::stderr().is_terminal() => None,
+            Self::DoneBefore { .. } => Some(format!("'{}' {}", subject.name(), self.reason().unwrap_or_default())),
             // As flock(1): a job of cron that does not get its turn is no reason for a mail.
             Self::NotAcquired(_) if !io::stderr().is_terminal() => None,
             Self::NotAcquired(_) => {
@@ -122,6 +127,7 @@ impl Outcome {
     fn word(&self) -> &'static str {
         match self {
             Self::Completed(_) => "completed",
+            Self::DoneBefore { .. } => "done-before",
             Self::NotAcquired(_) => "not-acquired",
             Self::Lost { .. } => "lost",
             Self::Interrupted(_) => "interrupted",
@@ -133,6 +139,9 @@ impl Outcome {
     fn reason(&self) -> Option<String> {
         match self {
             Self::Completed(_) => None,
+            Self::DoneBefore { token, host, at } => {
+                Some(format!("was done before, with token {token} on {host} at {at} by its clock"))
+            }
             Self::NotAcquired(_) => Some("somebody else holds the lock or waits for it".to_owned()),
             Self::Interrupted(signal) => Some(format!("signal {} while waiting", signal.as_raw())),
             Self::Lost { reason, .. } => Some(reason.clone()),

@@ -4,7 +4,7 @@ use std::{fmt::Write, io};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde::{Serialize, Serializer, ser::SerializeMap};
-use tenure::Leader;
+use tenure::{Leader, Success};
 
 /// What is shown of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +57,27 @@ pub(crate) fn candidate(candidate: &Shown, json: bool) -> String {
     }
     let Shown { value, token, id } = candidate;
     format!("{token} {} {}\n", escaped(id.as_bytes()), escaped(value))
+}
+
+/// A success that is remembered: `TOKEN TIME HOST PROGRAM`, or `-`; or as JSON.
+pub(crate) fn success(success: Option<&Success>, json: bool) -> String {
+    #[derive(Serialize)]
+    struct Done<'a> {
+        token: u64,
+        at: &'a str,
+        by: &'a tenure::Holder,
+    }
+    #[derive(Serialize)]
+    struct Line<'a> {
+        success: Option<Done<'a>>,
+    }
+    if json {
+        let success = success.map(|Success { token, at, by, .. }| Done { token: token.get(), at, by });
+        return json_line(&Line { success });
+    }
+    let Some(Success { token, at, by, .. }) = success else { return "-\n".to_owned() };
+    let [at, host, program] = [at, &by.host, &by.program].map(|text| escaped(text.as_bytes()));
+    format!("{token} {at} {host} {program}\n")
 }
 
 fn json_line(line: &impl Serialize) -> String {

@@ -35,11 +35,15 @@ impl Data {
     /// # Cancel safety
     /// Cancel safe.
     pub async fn get(&self, key: &str) -> Result<Option<Stored>> {
-        let key = DataKey::new(key)?;
+        self.get_at(&DataKey::new(key)?).await
+    }
+
+    /// As [`Data::get`].
+    pub(crate) async fn get_at(&self, key: &DataKey) -> Result<Option<Stored>> {
         let found: Option<Datum> = self
             .coordinator
             .within_limit(|keeper| {
-                let (key, name) = (&key, &self.name);
+                let name = &self.name;
                 async move {
                     let store = store(&keeper)?;
                     keeper.call(|| store.get(name, key)).await

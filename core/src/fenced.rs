@@ -31,6 +31,11 @@ impl DataKey {
         checked("key", key).map(Self)
     }
 
+    /// A key of ours: no user's key is equal to it, since it has a NUL.
+    pub(crate) fn reserved(what: &str) -> Self {
+        Self(format!("\0{what}").into())
+    }
+
     /// The key as it was given.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -44,7 +49,7 @@ impl DataKey {
 
 impl fmt::Display for DataKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(self.0.trim_start_matches('\0'))
     }
 }
 

@@ -38,9 +38,13 @@ impl Holder {
 
     /// The value to store; a long program name is cut, so that it always fits.
     pub(crate) fn to_value(&self) -> Vec<u8> {
-        let mut short = self.clone();
-        short.program = short.program.chars().take(1000).collect();
-        serde_json::to_vec(&short).unwrap_or_default()
+        serde_json::to_vec(&self.clone().short()).unwrap_or_default()
+    }
+
+    /// With a program name that is not too long to be stored.
+    pub(crate) fn short(self) -> Self {
+        let program = self.program.chars().take(1000).collect();
+        Self { program, ..self }
     }
 }
 

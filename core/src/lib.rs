@@ -30,6 +30,7 @@ pub use crate::{
     holder::Holder,
     keeper::LossReason,
     memory::{Call, Fault, MemoryBackend, MemoryDriver},
+    once::{Attempt, Begun, Once, Success},
     options::Options,
     queue::{
         Contender, ContenderId, Entered, MAX_VALUE, QueueName, Record, Snapshot, Version, Wake, check_value, random_hex,
@@ -53,6 +54,7 @@ mod holder;
 mod holding;
 mod keeper;
 mod memory;
+mod once;
 mod options;
 mod place;
 mod queue;

@@ -10,10 +10,13 @@ mod support;
 mod ledger;
 #[path = "../elect/replicas.rs"]
 mod replicas;
+#[path = "../once/runs.rs"]
+mod runs;
 
 mod elect;
 mod exclusion;
 mod loss;
+mod once;
 mod refused;
 mod switch;
 

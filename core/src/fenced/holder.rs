@@ -69,9 +69,14 @@ impl Fenced<'_> {
     /// # Errors
     /// See [`Fenced`].
     pub async fn get(&self, key: &str) -> Result<Option<Stored>> {
-        let (key, store) = (DataKey::new(key)?, self.store()?);
+        self.get_at(&DataKey::new(key)?).await
+    }
+
+    /// As [`Fenced::get`].
+    pub(crate) async fn get_at(&self, key: &DataKey) -> Result<Option<Stored>> {
+        let store = self.store()?;
         self.guard.check()?;
-        let found = self.keeper().call(|| store.get(self.guard.name(), &key)).await?;
+        let found = self.keeper().call(|| store.get(self.guard.name(), key)).await?;
         Ok(found.map(|datum| datum.stored))
     }
 
@@ -80,7 +85,7 @@ impl Fenced<'_> {
     /// # Errors
     /// See [`Fenced`].
     pub async fn put(&self, key: &str, value: &[u8]) -> Result<Version> {
-        let done = self.edit(key, Expect::Anything, Some(value)).await?;
+        let done = self.edit(&DataKey::new(key)?, Expect::Anything, Some(value)).await?;
         version_of(done, key)
     }
 
@@ -92,7 +97,7 @@ impl Fenced<'_> {
     /// See [`Fenced`].
     pub async fn put_if(&self, key: &str, version: Option<Version>, value: &[u8]) -> Result<Option<Version>> {
         let expect = version.map_or(Expect::Absent, Expect::Version);
-        match self.edit(key, expect, Some(value)).await? {
+        match self.edit(&DataKey::new(key)?, expect, Some(value)).await? {
             None => Ok(None),
             done => version_of(done, key).map(Some),
         }
@@ -103,7 +108,7 @@ impl Fenced<'_> {
     /// # Errors
     /// See [`Fenced`].
     pub async fn delete(&self, key: &str) -> Result<()> {
-        self.edit(key, Expect::Anything, None).await.map(drop)
+        self.edit(&DataKey::new(key)?, Expect::Anything, None).await.map(drop)
     }
 
     /// Deletes if it still has this version, and says whether it had. As [`Fenced::put_if`], it is repeated after a lost answer.
@@ -111,7 +116,7 @@ impl Fenced<'_> {
     /// # Errors
     /// See [`Fenced`].
     pub async fn delete_if(&self, key: &str, version: Version) -> Result<bool> {
-        Ok(self.edit(key, Expect::Version(version), None).await?.is_some())
+        Ok(self.edit(&DataKey::new(key)?, Expect::Version(version), None).await?.is_some())
     }
 
     fn keeper(&self) -> &Keeper {
@@ -123,23 +128,28 @@ impl Fenced<'_> {
     }
 
     /// `None` if the datum is not as expected; else what was written, if it was no deletion.
-    async fn edit(&self, key: &str, expect: Expect, value: Option<&[u8]>) -> Result<Option<Option<Version>>> {
-        let (key, id, store) = (DataKey::new(key)?, EditId::random(), self.store()?);
-        check_size(self.guard.name(), &key, value.unwrap_or_default())?;
-        let (edit, entry) = (Edit { key: &key, expect, value, id: &id }, self.guard.entry());
+    pub(crate) async fn edit(
+        &self,
+        key: &DataKey,
+        expect: Expect,
+        value: Option<&[u8]>,
+    ) -> Result<Option<Option<Version>>> {
+        let (id, store) = (EditId::random(), self.store()?);
+        check_size(self.guard.name(), key, value.unwrap_or_default())?;
+        let (edit, entry) = (Edit { key, expect, value, id: &id }, self.guard.entry());
         let fence = Fence { queue: entry.queue(), entry: entry.me(), token: entry.token(), raised: self.guard.token() };
         let (end, mut pause) = (Instant::now() + self.keeper().ttl(), Pause::new());
         let mut doubt = None;
         loop {
             if let Err(lost) = self.guard.check() {
-                return Err(if doubt.is_some() { self.unknown(&key, &lost) } else { lost });
+                return Err(if doubt.is_some() { self.unknown(key, &lost) } else { lost });
             }
             let answer = self.keeper().once(store.edit(fence, edit)).await;
             let error = match answer {
                 Ok(Outcome::Refused(error)) => error,
                 Ok(outcome) => return self.judge(outcome, edit, doubt.as_ref()),
-                Err(error) if is_certain(&error) => return Err(self.unless_in_doubt(&key, error, doubt.as_ref())),
-                Err(error) if expect == Expect::Anything => return Err(self.unknown(&key, &error)),
+                Err(error) if is_certain(&error) => return Err(self.unless_in_doubt(key, error, doubt.as_ref())),
+                Err(error) if expect == Expect::Anything => return Err(self.unknown(key, &error)),
                 Err(error) => {
                     let again = Error::new(error.kind(), error.report());
                     doubt = Some(error);
@@ -147,7 +157,7 @@ impl Fenced<'_> {
                 }
             };
             if !error.is_retryable() || Instant::now() >= end {
-                return Err(self.unless_in_doubt(&key, error, doubt.as_ref()));
+                return Err(self.unless_in_doubt(key, error, doubt.as_ref()));
             }
             pause.after(&error).await;
         }
