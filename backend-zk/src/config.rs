@@ -85,7 +85,7 @@ fn namespace(from: &str) -> Result<&str> {
             return refuse(part, "is not for users");
         }
         // As ZooKeeper's PathUtils says.
-        let bad = |c: char| matches!(c, '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..='\u{ffff}');
+        let bad = |c: char| matches!(c, '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..='\u{ffff}' | '\u{10000}'..);
         if part.is_empty() || part == "." || part == ".." || part.contains(bad) {
             return refuse(&part.escape_debug().to_string(), "ZooKeeper does not take");
         }
@@ -195,7 +195,9 @@ mod tests {
 
     #[test]
     fn namespaces_that_zookeeper_does_not_take_or_that_would_be_entries_are_refused() {
-        for bad in ["a/.tenure", "zookeeper/a", "a//b", "a/..", ".", "a%01", "a/job0000000001/b", "0000000001"] {
+        for bad in
+            ["a/.tenure", "zookeeper/a", "a//b", "a/..", ".", "a%01", "\u{1f600}", "a/job0000000001/b", "0000000001"]
+        {
             assert!(refused(&format!("zk://h/{bad}")).contains("write another one"), "{bad}");
         }
         for good in ["", "a", "a/zookeeper", "/a/", "caf\u{e9}", "job000000001"] {

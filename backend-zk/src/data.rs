@@ -81,7 +81,7 @@ impl FencedStore for ZkSession {
         // A leader that others have replaced answers a `sync` for a moment, and then shows what is old. It cannot commit.
         let both = |link: Arc<Link>| async move {
             let (confirmed, found) = join!(biased; link.check(marker), link.get(datum));
-            Ok(if_there(confirmed)?.map(|()| settled(found)).transpose()?)
+            if_there(confirmed)?.map(|()| settled(found)).transpose()
         };
         let found = self.0.attempt(both).await?.map_err(|refusal| refusal.into_error(marker))?;
         match found.ok_or_else(|| self.0.end_unmarked())? {

@@ -49,6 +49,7 @@ async fn plain(host: &str, mut stream: TcpStream, limit: Duration) -> Failure {
         _ if text.contains("not executed because it is not in the whitelist") => {
             unavailable("has broken off the connection")
         }
+        Ok(Err(_)) => unavailable("has broken off the connection; if it uses TLS, write zks:// or ca"),
         Ok(_) => unavailable("does not answer as ZooKeeper does: if it uses TLS, write zks:// or ca"),
     }
 }

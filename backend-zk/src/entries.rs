@@ -92,11 +92,24 @@ async fn append(
     let children = children.map_err(|refusal| refusal.into_error(queue));
     place.path = Some(entry.clone());
     let children = children?;
-    if paths_with(queue, id, &children).len() > 1 && find(session, queue, id).await?.len() < 2 {
-        remove(session, place.path.take().as_deref().unwrap_or_default()).await?;
-        return Err(unexpected(format!("the id {id} in {queue} is another session's: enter with a new one")));
+    if paths_with(queue, id, &children).len() > 1 {
+        return one_of_several(session, queue, id, place).await;
     }
     entered(session, (id, &entry), &node, snapshot(revision, queue, &children)).map(Some)
+}
+
+/// There are several entries with the id of the one just made: one of an earlier try, which came late and yet first, or of another session.
+async fn one_of_several(session: &Shared, queue: &str, id: &ContenderId, place: &mut Place) -> Result<Option<Entered>> {
+    let made = place.path.take();
+    place.unanswered += 1; // until this is known, the next try has to look first
+    let ours = find(session, queue, id).await?;
+    if ours.len() < 2 {
+        remove(session, made.as_deref().unwrap_or_default()).await?;
+        return Err(unexpected(format!("the id {id} in {queue} is another session's: enter with a new one")));
+    }
+    place.unanswered -= 1;
+    place.path = ours.into_iter().next();
+    look_again(session, queue, id, place.path.as_deref().unwrap_or_default()).await
 }
 
 /// What is known of our entry at this path, and its queue. `None` if it has gone.

@@ -101,7 +101,8 @@ pub(crate) fn is_in(who: &Contender, incarnation: i64) -> bool {
 fn sequence(name: &str) -> Option<u64> {
     let (rest, digits) = name.split_at_checked(name.len().checked_sub(DIGITS)?)?;
     let number: u64 = digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok())??;
-    let negative = rest.ends_with("--") || rest.ends_with("_-");
+    // A lower number of ten digits would not need that many behind a sign: then the sign is a part of the name before it.
+    let negative = number >= 1_000_000_000 && (rest.ends_with("--") || rest.ends_with("_-"));
     Some(if negative { (1_u64 << 32).saturating_sub(number) } else { number })
 }
 

@@ -52,9 +52,10 @@ impl Shared {
         F: Future<Output = Result<T, Fault>>,
     {
         self.check()?;
-        let mut used = None;
+        let (mut used, mut asked) = (None, Instant::now());
         let work = async {
             let link = used.insert(self.link().await?).clone();
+            asked = Instant::now();
             Ok(settled(act(link).await))
         };
         let (worked, limit) = (timeout(self.limit(), work).await, self.limit());
@@ -66,6 +67,10 @@ impl Shared {
             }
             (Ok(Ok(Err(fault))), Some(link)) => Failure::of(fault, &link.host, &self.marker),
             (Ok(Err(failure)), _) => failure,
+            // Most of the time went into waiting for the link: it has hardly been asked, and what is asked next comes after this (see `entries`).
+            (_, Some(link)) if asked.elapsed() < limit / 2 => {
+                return Err(Failure::silent(&link.host, limit).in_session());
+            }
             (_, Some(link)) => Failure::silent(&link.host, limit),
             (_, None) => Failure::silent(&self.hosts.names(), limit),
         };
@@ -78,8 +83,18 @@ impl Shared {
         Err(failure.in_session())
     }
 
-    /// The present link, or a new one.
+    /// The present link, or a new one: made in a task of its own, so that a caller whose time is up does not undo it for all who come after.
     async fn link(&self) -> Result<Arc<Link>, Failure> {
+        if let Some(link) = self.slot.try_lock().ok().and_then(|slot| slot.link.clone()).filter(|link| link.is_alive())
+        {
+            return Ok(link);
+        }
+        let Some(session) = self.me.upgrade() else { return Err(Failure::expired()) };
+        let linking = tokio::spawn(async move { session.linked().await });
+        linking.await.unwrap_or_else(|_| Err(Failure::server("the runtime of the session has ended")))
+    }
+
+    async fn linked(&self) -> Result<Arc<Link>, Failure> {
         let mut slot = self.slot.lock().await;
         if let Some(link) = slot.link.as_ref().filter(|link| link.is_alive()) {
             return Ok(link.clone());
@@ -88,7 +103,9 @@ impl Shared {
             return Err(failure.clone());
         }
         slot.link = None;
-        let link = self.take_up().await;
+        let limit = self.limit() * 3;
+        let link = timeout(limit, self.take_up()).await;
+        let link = link.unwrap_or_else(|_| Err(Failure::silent(&self.hosts.names(), limit)));
         slot.failed = link.as_ref().err().map(|failure| (Instant::now(), failure.clone()));
         let link = Arc::new(link?);
         slot.link = Some(link.clone());
@@ -115,9 +132,9 @@ impl Shared {
         if link.session() != self.id {
             self.end("the session is over: the server gave us another one");
         } else if let Err(failure) = check_grant(&link.host, link.granted, wanted) {
-            // It granted more when it was asked. The session is shorter now than was promised, so it is given up at once.
+            // It granted more when it was asked. The session is shorter now than was promised, so it is lost. It is not closed here: its entries
+            // must not go before that was told.
             self.end(&format!("the session is over: {}", failure.into_error()));
-            let _ = timeout(limit, link.close()).await;
         }
         if self.over.get().is_some() {
             return Err(Failure::expired());

@@ -226,9 +226,8 @@ impl Session for ZkSession {
     }
 
     async fn close(&self) -> Result<()> {
-        if self.0.over.get_or_init(|| CLOSED.to_owned()) != CLOSED {
-            return Ok(()); // it has ended by itself
-        }
+        // Also if it is over for us for another reason: the server may keep it, and what is bound to it, for a while.
+        self.0.over.get_or_init(|| CLOSED.to_owned());
         let limit = self.0.limit();
         match timeout(limit, self.0.close_at_server()).await {
             Ok(closed) => closed.map_err(Failure::in_session),

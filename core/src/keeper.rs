@@ -270,9 +270,7 @@ impl KeepAlive {
         let Ok(closing) = kept else {
             tracing::warn!(%reason, "session lost");
             drop((self.inbox, self.leaving)); // what is still to be left ends with the session
-            if reason == LossReason::Expired {
-                give_back(&*self.session, self.ttl).await;
-            }
+            give_back(&*self.session, self.ttl).await;
             return;
         };
         let ended = timeout(self.clock.until(self.deadline), async {

@@ -123,10 +123,12 @@ impl Once {
     /// # Cancel safety
     /// As [`Coordinator::try_lock`].
     pub async fn try_begin(&self) -> Result<Option<Begun>> {
-        if let Some(success) = self.settled().await? {
+        let settled = self.settled().await?;
+        if let Some(success) = settled {
             return Ok(Some(Begun::Before(success)));
         }
-        match self.coordinator.try_lock(&self.name).await? {
+        let granted = self.coordinator.try_lock(&self.name).await?;
+        match granted {
             Some(guard) => self.decide(guard).await.map(Some),
             None => Ok(None),
         }

@@ -13,5 +13,6 @@ mod late;
 mod loss;
 mod outage;
 mod queues;
+mod reconnect;
 mod restore;
 mod tls;
