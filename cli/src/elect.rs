@@ -10,7 +10,7 @@ use std::{
 };
 
 use rustix::process::Signal;
-use tenure::{Coordinator, Election, Holder, Leadership};
+use tenure::{Coordinator, Election, ErrorKind, Holder, Leadership};
 use tokio::time::{Instant, sleep};
 
 use self::{
@@ -69,6 +69,9 @@ async fn connect_and_elect(elect: &Elect, facts: &mut Facts) -> Result<Outcome, 
         let probe = Probe::new(command, &elect.name, elect.health_period, token.clone());
         election = election.healthy_while(elect.health_period, move || probe.clone().asks());
     }
+    if elect.history {
+        election = with_history(election).await?;
+    }
     let value = elect.value.clone().map_or_else(|| own_value(program.as_deref()), String::into_bytes);
     let sidecar = sidecar.serve(elect, &config.backend, &coordinator)?;
     let candidate = Candidate { elect, coordinator: &coordinator, election, value, grace, token, sidecar };
@@ -76,6 +79,14 @@ async fn connect_and_elect(elect: &Elect, facts: &mut Facts) -> Result<Outcome, 
     drop(candidate); // who observes would open another session
     start::close(&coordinator).await;
     Ok(outcome)
+}
+
+/// Whoever asks for a history is told now if there can be none; all else about it is in nobody's way.
+async fn with_history(election: Election) -> tenure::Result<Election> {
+    match election.history().await {
+        Err(error) if error.kind() == ErrorKind::Unsupported => Err(error),
+        _ => Ok(election.with_history()),
+    }
 }
 
 /// The same as that of a lock.
@@ -138,7 +149,8 @@ impl Candidate<'_> {
         };
         self.token.store(0, Ordering::Relaxed);
         if leadership.is_held() {
-            start::release(&subject.to_string(), self.coordinator, leadership.resign()).await;
+            start::release(&subject.to_string(), self.coordinator, leadership.resign_because(&after::why(&finished)))
+                .await;
         }
         finished
     }

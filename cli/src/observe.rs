@@ -54,6 +54,13 @@ async fn tell(election: &Election, observe: &Observe) -> Result<Outcome, Outcome
         }
         return Ok(is_there(!nobody));
     }
+    if observe.history {
+        let terms = election.history().await?;
+        for term in &terms {
+            print(show::term(term, observe.json)).await?;
+        }
+        return Ok(is_there(!terms.is_empty()));
+    }
     if observe.once {
         let leader = election.leader().await?.map(Shown::from);
         print(show::leader(leader.as_ref(), observe.json)).await?;

@@ -4,7 +4,7 @@ use std::{fmt::Write, io};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde::{Serialize, Serializer, ser::SerializeMap};
-use tenure::{Leader, Success};
+use tenure::{Leader, Success, TermNote, TermRecord};
 
 /// What is shown of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,6 +78,25 @@ pub(crate) fn success(success: Option<&Success>, json: bool) -> String {
     let Some(Success { token, at, by, .. }) = success else { return "-\n".to_owned() };
     let [at, host, program] = [at, &by.host, &by.program].map(|text| escaped(text.as_bytes()));
     format!("{token} {at} {host} {program}\n")
+}
+
+/// A term of a history: `TOKEN BEGAN ENDED WHY VALUE`, divided by tabs; or as JSON.
+pub(crate) fn term(term: &TermRecord, json: bool) -> String {
+    #[derive(Serialize)]
+    struct Line<'a> {
+        term: &'a TermRecord,
+    }
+    if json {
+        return json_line(&Line { term });
+    }
+    let (ended, why) = match &term.end {
+        None => ("-", "-".to_owned()),
+        Some(TermNote::Noted { why, at }) => (at.as_str(), why.clone()),
+        Some(TermNote::Unseen { before }) => ("?", format!("unseen, before {before}")),
+        Some(_) => ("?", "-".to_owned()),
+    };
+    let [began, ended, why, value] = [&*term.began, ended, &why, &term.value].map(|text| escaped(text.as_bytes()));
+    format!("{}\t{began}\t{ended}\t{why}\t{value}\n", term.token)
 }
 
 fn json_line(line: &impl Serialize) -> String {

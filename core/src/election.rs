@@ -18,6 +18,7 @@ use crate::{
 pub(crate) mod candidacy;
 pub(crate) mod control;
 pub(crate) mod gate;
+pub(crate) mod history;
 pub(crate) mod leadership;
 pub(crate) mod observe;
 pub(crate) mod run;
@@ -51,12 +52,13 @@ pub struct Election {
     hysteresis: Duration,
     drain: Duration,
     health: Option<Gate>,
+    history: bool,
 }
 
 impl Election {
     pub(crate) fn new(coordinator: Coordinator, name: &str) -> Self {
         let (hysteresis, drain) = (Duration::from_secs(30), Duration::from_secs(10));
-        Self { coordinator, name: name.into(), priority: 0, hysteresis, drain, health: None }
+        Self { coordinator, name: name.into(), priority: 0, hysteresis, drain, health: None, history: false }
     }
 
     /// Prefers this candidate over those of a lower priority (0 unless set). While it waits behind such a leader, for `hysteresis` without a
@@ -111,7 +113,8 @@ impl Election {
             },
         };
         let guard = LockGuard::new(tenure, self.coordinator.options().token_base)?;
-        Ok(Leadership::new(guard, self.priority, self.hysteresis, self.health.clone()))
+        let leadership = Leadership::new(guard, self.priority, self.hysteresis, self.health.clone());
+        Ok(if self.history { leadership.noting(value.as_ref()) } else { leadership })
     }
 
     /// Who leads, as of a moment after the call; `None` if nobody does. It may be over by the time the answer is read.

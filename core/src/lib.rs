@@ -20,6 +20,7 @@ pub use crate::{
     driver::{Driver, Drivers},
     election::{
         Election,
+        history::{TermNote, TermRecord},
         leadership::Leadership,
         observe::Leader,
         run::{Term, TermEnd},

@@ -127,8 +127,8 @@ impl Once {
         if let Some(success) = settled {
             return Ok(Some(Begun::Before(success)));
         }
-        let granted = self.coordinator.try_lock(&self.name).await?;
-        match granted {
+        let free = self.coordinator.try_lock(&self.name).await?;
+        match free {
             Some(guard) => self.decide(guard).await.map(Some),
             None => Ok(None),
         }

@@ -51,6 +51,13 @@ pub(crate) struct Elect {
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s", requires = "health_cmd")]
     pub(crate) health_period: Duration,
 
+    /// Keep a history of the terms beside the election, for tenure observe --history: who, when, with which token, and why it ended.
+    ///
+    /// Give it to all candidates. It is at its best effort: no term begins later for it, and none ends more than half a second later. Refused on
+    /// a backend that keeps no data behind a fence (use etcd or sqlite).
+    #[arg(long)]
+    pub(crate) history: bool,
+
     /// Answer HTTP on this address, such as 127.0.0.1:8080 or just a port: /leader, /healthz and /metrics.
     ///
     /// With it, the command may be left out. Port 0: any free one, which is told on stderr.

@@ -22,6 +22,13 @@ pub(crate) struct Observe {
     #[arg(long, conflicts_with = "once")]
     pub(crate) candidates: bool,
 
+    /// Tell who has led, the oldest term first, and exit with 0, or with 1 if there is no history.
+    ///
+    /// A line for each term of a candidate with --history, the last 100 at most, with columns that a tab divides: TOKEN, when it began, when
+    /// it ended (- while it goes on, ? if nobody saw it), why, VALUE. Times are those of the leaders' wall clocks.
+    #[arg(long, conflicts_with_all = ["once", "candidates"])]
+    pub(crate) history: bool,
+
     #[command(flatten)]
     pub(crate) backend: Where,
 
@@ -62,14 +69,16 @@ pub(super) const OBSERVE_MORE: &str = "\
 What is guaranteed:
   Lines come in the order of what happened, and the last one is true for as long
   as nothing changes. A line never names anyone but who was first in line after
-  the line before it.
+  the line before it. A history names nobody but those who have led, in order.
 
 What is not:
   A line can be late, and over when it is read: who must not be wrong has to check
   tokens. What came and went between two looks is left out. While the backend is
-  away nothing is written.
+  away nothing is written. A history has gaps: leaders without --history, locks and
+  other programs are not in it, nor what could not be written. Who died or lost the
+  leadership could not note it: whoever led next did: unseen, before TOKEN.
 
-Exit codes: 0, or 1 with --once if nobody leads; 141 when nobody reads any more;
+Exit codes: 0, or 1 with --once if nobody leads, or with --history if there is none; 141 when nobody reads any more;
 128+n for a signal; else as tenure lock.";
 
 pub(super) const RESIGN_ABOUT: &str = "\

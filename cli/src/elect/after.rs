@@ -28,16 +28,12 @@ pub(super) enum Pause {
 impl After {
     /// Decides.
     pub(super) fn of(finished: Finished<Due>, elect: &Elect) -> Self {
+        let why = why(&finished);
         let Finished { outcome, stopped, told } = finished;
-        let why = match (&outcome, told) {
-            (Outcome::Lost { reason, .. }, _) => format!("it was lost: {reason}"),
-            (_, Some(Due::Asked)) => "it was asked to resign".to_owned(),
-            (_, Some(Due::Unwell)) => "it is not well".to_owned(),
-            (Outcome::Completed(End::Code(code)), None) => format!("the command has exited with {code}"),
-            (Outcome::Completed(End::Signal(signal)), None) => format!("signal {signal} has ended the command"),
-            (Outcome::Failed { why, .. }, _) => why.clone(),
-            _ => return Self::Exits(outcome),
-        };
+        let says_more = matches!(outcome, Outcome::Completed(_) | Outcome::Lost { .. } | Outcome::Failed { .. });
+        if told.is_none() && !says_more {
+            return Self::Exits(outcome);
+        }
         let by_itself = told.is_none() && matches!(outcome, Outcome::Completed(_));
         let pause = match outcome {
             Outcome::Failed { .. } | Outcome::Lost { .. } => Pause::Short,
@@ -48,6 +44,21 @@ impl After {
             return Self::Exits(unless_unwell(outcome, told));
         }
         Self::Campaigns { why, pause }
+    }
+}
+
+/// Why a term has ended, for people.
+pub(super) fn why(finished: &Finished<Due>) -> String {
+    match (&finished.outcome, finished.told) {
+        (Outcome::Lost { reason, .. }, _) => format!("it was lost: {reason}"),
+        (_, Some(Due::Asked)) => "it was asked to resign".to_owned(),
+        (_, Some(Due::Unwell)) => "it is not well".to_owned(),
+        _ if finished.stopped => "it was told to stop".to_owned(),
+        (Outcome::Completed(End::Code(code)), None) => format!("the command has exited with {code}"),
+        (Outcome::Completed(End::Signal(signal)), None) => format!("signal {signal} has ended the command"),
+        (Outcome::NotStarted { why, .. }, None) => format!("the command {why}"),
+        (Outcome::Failed { why, .. }, _) => why.clone(),
+        _ => "it has ended".to_owned(),
     }
 }
 

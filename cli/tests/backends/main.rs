@@ -7,6 +7,7 @@ mod support;
 
 mod moving;
 mod refused;
+mod remembering;
 
 use support::{Room, text};
 use tenure_conformance::server::Place;

@@ -7,6 +7,7 @@ mod support;
 
 mod faults;
 mod health;
+mod history;
 mod ledger;
 mod observing;
 mod replicas;

@@ -11,9 +11,11 @@ use tokio::time::{Instant, timeout_at};
 use super::{
     control::{Request, asked},
     gate::Gate,
+    history::Notes,
 };
 use crate::{
     error::{ErrorKind, Result},
+    fenced::Fence,
     guard::{LockGuard, Tenure},
     keeper::{Keeper, LossReason, Pause, lost},
     queue::{Contender, ContenderId, QueueName, Version, check_value},
@@ -31,6 +33,8 @@ pub struct Leadership {
     guard: LockGuard,
     office: Office,
     health: Option<Gate>,
+    /// Its place in the history, if there is to be one.
+    notes: Option<Notes>,
 }
 
 /// What can be done in office, apart from leaving it. Cheap to clone.
@@ -40,6 +44,8 @@ pub(crate) struct Office {
     queue: QueueName,
     me: Contender,
     token: FencingToken,
+    /// The same as the backend counts.
+    entered: FencingToken,
     priority: u32,
     hysteresis: Duration,
     /// When it came into office.
@@ -58,13 +64,20 @@ impl Leadership {
             queue: entry.queue().clone(),
             me: entry.me().clone(),
             token: guard.token(),
+            entered: entry.token(),
             priority,
             hysteresis,
             since: Instant::now(),
             version: Arc::new(Mutex::new(entry.version())),
             updating: Arc::default(),
         };
-        Self { guard, office, health }
+        Self { guard, office, health, notes: None }
+    }
+
+    /// Has its place in the history from now on.
+    pub(crate) fn noting(self, value: &[u8]) -> Self {
+        let notes = Notes::begin(self.office.clone(), value);
+        Self { notes: Some(notes), ..self }
     }
 
     /// The number that proves our place in the order of leaders; hand it to the protected resource with every request.
@@ -120,7 +133,21 @@ impl Leadership {
     /// # Cancel safety
     /// As [`LockGuard::release`].
     pub async fn resign(self) -> Result<()> {
-        self.guard.release().await
+        self.resign_because("it has resigned").await
+    }
+
+    /// As [`Leadership::resign`], for a reason that the [history](super::Election::with_history) keeps, if there is one: that is waited for, half a
+    /// second at most.
+    ///
+    /// # Errors
+    /// As [`LockGuard::release`].
+    ///
+    /// # Cancel safety
+    /// As [`LockGuard::release`].
+    pub async fn resign_because(self, why: &str) -> Result<()> {
+        let Self { guard, notes, .. } = self;
+        note_end(&guard, notes, why).await;
+        guard.release().await
     }
 
     /// Resigns in favour of the candidate with this id, and waits until that one leads; or the next in line, if it has gone.
@@ -132,10 +159,11 @@ impl Leadership {
     /// # Cancel safety
     /// If the future is dropped, the resignation goes on in the background, and the next in line may lead.
     pub async fn resign_to(self, to: &ContenderId) -> Result<()> {
-        let Self { guard, office, .. } = self;
+        let Self { guard, office, notes, .. } = self;
         let Office { keeper, queue, token, .. } = office;
         let request = Request { leader: Some(token), to: Some(to.to_string()), priority: None };
         let _request = request.make(&keeper, &queue).await?;
+        note_end(&guard, notes, &format!("it has resigned in favour of {to}")).await;
         guard.release().await?;
         loop {
             let seen = keeper.call(|| keeper.session.list(&queue)).await?;
@@ -149,6 +177,13 @@ impl Leadership {
 
     pub(crate) fn office(&self) -> &Office {
         &self.office
+    }
+}
+
+/// While it is held: afterwards nobody would be let write.
+async fn note_end(guard: &LockGuard, notes: Option<Notes>, why: &str) {
+    if let Some(notes) = notes.filter(|_| guard.is_held()) {
+        notes.end(why.to_owned()).await;
     }
 }
 
@@ -167,6 +202,11 @@ impl Office {
 
     pub(crate) fn id(&self) -> &ContenderId {
         &self.me.id
+    }
+
+    /// What lets the leader write, and nobody else.
+    pub(crate) fn fence(&self) -> Fence<'_> {
+        Fence { queue: &self.queue, entry: &self.me, token: self.entered, raised: self.token }
     }
 
     pub(crate) fn keeper(&self) -> &Keeper {

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Election,
+    history::why,
     leadership::{Leadership, Office},
 };
 use crate::{
@@ -111,7 +112,7 @@ impl Election {
             let start = Instant::now();
             let (end, leadership) = self.lead(leadership, &stop, &mut body).await;
             tracing::info!(election = %self.name, %token, ?end, "has led");
-            if let Err(error) = leadership.resign().await {
+            if let Err(error) = leadership.resign_because(&why(end)).await {
                 tracing::debug!(election = %self.name, error = error.report(), "resigning");
             }
             if start.elapsed() > LONG {

@@ -1,6 +1,7 @@
 //! Elections, on the memory backend and a paused clock.
 
 mod health;
+mod history;
 mod observers;
 mod office;
 mod room;
