@@ -1,7 +1,7 @@
 //! Data that only the holder changes: one transaction checks that the writer's entry is there, and writes.
 //!
-//! That the entry is the first is seen once, in a list of the queue; it stays so until it goes, since nobody gets in front of it. A path is not
-//! used again: it has a random id in it.
+//! That the entry is the first is seen once, in a list of the queue; it stays so until it goes, since nobody gets in front of it. Its path is
+//! nobody else's, then or later: it has the random id in it.
 //!
 //! # Versions
 //! are the numbers of the transactions that wrote (`mzxid`): they rise over everything, so none comes again, not even after a deletion. The
@@ -53,7 +53,7 @@ impl Edition<'_> {
             if !is_first(&seat.path, &entries::list(self.session, self.fence.queue).await?) {
                 return Ok(None);
             }
-            places.seated(id, Seat { is_first: true, ..seat.clone() });
+            places.is_first(id, seat.token);
         }
         Ok(Some(seat.path))
     }

@@ -31,6 +31,10 @@
 //! not serve it is taken to another one, which is first asked what it grants: one with another `maxSessionTimeout` would shorten the session.
 //! Whatever was sent and given up cannot take effect after the entry was left: the leader refuses what an earlier server still sends.
 //!
+//! [Data](tenure_core::FencedStore) is written in a transaction that checks that the writer's entry is there: one round trip; two for a
+//! conditional write of what is there, which reads first. A read is one round trip, and a commit too: it misses nothing, whatever leader its
+//! server follows.
+//!
 //! # With Curator and kazoo
 //! Curator's `InterProcessMutex` on `/billing/invoices`, and kazoo's `Lock` on it *with* `extra_lock_patterns=["-lock-"]`, exclude ours and are
 //! excluded, as exclusive contenders in the same queue. One foreign family per queue. Kazoo without the pattern walks past ours, and

@@ -6,7 +6,7 @@
 //!
 //! * Errors of the network come as `Custom`, `UnexpectedError` or `ConnectionLoss`: whatever is no definite answer of a server is ambiguous.
 //! * `OneshotWatcher::changed` panics if the task has ended without a word: it is never polled after that, and a panic is taken for the end.
-//! * Creates within a transaction are answered without a number, so what gets a token is created by itself.
+//! * Creates within a transaction are answered without a number, so what gets a token is created by itself, and a datum is set as well.
 //! * `Client::lock`, persistent watches and `delete` in the background lose or leak nodes: none of them is used.
 
 use std::{sync::Arc, time::Duration};

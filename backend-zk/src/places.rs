@@ -57,6 +57,13 @@ impl Places {
         open(&self.seats).insert(id.clone(), seat);
     }
 
+    /// It was seen to be the first.
+    pub(crate) fn is_first(&self, id: &ContenderId, token: FencingToken) {
+        if let Some(seat) = open(&self.seats).get_mut(id).filter(|seat| seat.token == token) {
+            seat.is_first = true;
+        }
+    }
+
     /// It was left.
     pub(crate) fn forget(&self, id: &ContenderId) {
         open(&self.seats).remove(id);
