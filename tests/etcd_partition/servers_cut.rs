@@ -55,12 +55,12 @@ async fn strike(world: &mut World, (whom, cut): (Whom, Cut)) -> u64 {
     load.end().await
 }
 
-async fn one_after_the_other(release: Release) {
+async fn one_after_the_other(release: Release, strikes_of_a_round: &[(Whom, Cut)]) {
     let mut world = World::start(release).await;
     let (mut strikes, mut turns) = (0, 0);
     for _ in 0..rounds(1) {
-        for kind in STRIKES {
-            turns += strike(&mut world, kind).await;
+        for kind in strikes_of_a_round {
+            turns += strike(&mut world, *kind).await;
             strikes += 1;
         }
     }
@@ -69,10 +69,12 @@ async fn one_after_the_other(release: Release) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn servers_that_are_cut_off_end_no_session() {
-    one_after_the_other(Release::Packaged).await;
+    one_after_the_other(Release::Packaged, &STRIKES).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn servers_of_3_5_that_are_cut_off_end_no_session() {
-    one_after_the_other(Release::V3_5).await;
+    // All of them only where there is time for more than one round.
+    let few = if rounds(1) > 1 { &STRIKES[..] } else { &STRIKES[3..] };
+    one_after_the_other(Release::V3_5, few).await;
 }
