@@ -30,15 +30,26 @@ pub(crate) struct Leftover {
     pub(crate) stubborn: Vec<i32>,
     /// Processes of other users.
     pub(crate) untouchable: Vec<i32>,
+    /// Whether there is nothing more to do.
+    pub(crate) over: bool,
 }
 
 impl Process {
+    /// The process that has this number now.
+    pub(crate) fn find(pid: i32) -> Option<Self> {
+        parse(pid, &fs::read(format!("/proc/{pid}/stat")).ok()?)
+    }
+
+    fn is(&self, other: &Self) -> bool {
+        (self.pid, self.started) == (other.pid, other.started)
+    }
+
     /// Sends a signal to this very process.
     pub(crate) fn signal(&self, signal: Signal) -> Result<(), Errno> {
         let pid = Pid::from_raw(self.pid).ok_or(Errno::SRCH)?;
         match pidfd_open(pid, PidfdFlags::empty()) {
             Ok(handle) => {
-                let same = read(self.pid).is_some_and(|now| now.started == self.started);
+                let same = Self::find(self.pid).is_some_and(|now| now.is(self));
                 if same { pidfd_send_signal(handle, signal) } else { Err(Errno::SRCH) }
             }
             Err(Errno::NOSYS) => kill_process(pid, signal),
@@ -51,7 +62,7 @@ impl Process {
 ///
 /// # Errors
 /// What keeps `/proc` from being read.
-pub(crate) fn living(spare: &[i32]) -> io::Result<Vec<Process>> {
+pub(crate) fn living(spare: &[Process]) -> io::Result<Vec<Process>> {
     let mut children = HashMap::<i32, Vec<Process>>::new();
     for process in table()? {
         children.entry(process.parent).or_default().push(process);
@@ -60,7 +71,7 @@ pub(crate) fn living(spare: &[i32]) -> io::Result<Vec<Process>> {
     let mut parents = vec![getpid().as_raw_pid()];
     while let Some(parent) = parents.pop() {
         for child in children.remove(&parent).unwrap_or_default() {
-            if !spare.contains(&child.pid) {
+            if !spare.iter().any(|spared| spared.is(&child)) {
                 parents.push(child.pid);
                 found.push(child);
             }
@@ -72,42 +83,45 @@ pub(crate) fn living(spare: &[i32]) -> io::Result<Vec<Process>> {
 
 /// Our living children but for the command: they were left to us.
 pub(crate) fn orphans(command: Pid) -> Vec<Process> {
-    let mut all = living(&[command.as_raw_pid()]).unwrap_or_default();
-    all.retain(|process| process.parent == getpid().as_raw_pid());
+    let mut all = living(&[]).unwrap_or_default();
+    all.retain(|process| process.parent == getpid().as_raw_pid() && process.pid != command.as_raw_pid());
     all
 }
 
 /// Kills until nothing is left, or only what cannot be killed, or the limit is over. `reap` buries the dead and says whether we have
 /// any children left: without children there are no descendants.
-pub(crate) fn kill_all(spare: &[i32], limit: Duration, mut reap: impl FnMut() -> bool) -> Leftover {
+pub(crate) fn kill_all(limit: Duration, mut reap: impl FnMut() -> bool) -> Leftover {
     let start = Instant::now();
     loop {
-        let mut left = Leftover::default();
-        for process in living(spare).unwrap_or_default() {
-            let list = match process.signal(Signal::KILL) {
-                Err(Errno::PERM) => &mut left.untouchable,
-                _ => &mut left.stubborn,
-            };
-            list.push(process.pid);
-        }
-        if !reap() {
-            return Leftover::default();
-        }
-        let only_others = left.stubborn.is_empty() && !(left.untouchable.is_empty() && spare.is_empty());
-        if only_others || start.elapsed() > limit {
+        let left = kill_once(&[], &mut reap);
+        if left.over || start.elapsed() > limit {
             return left;
         }
         thread::sleep(Duration::from_millis(2));
     }
 }
 
-fn table() -> io::Result<Vec<Process>> {
-    let pid = |entry: io::Result<fs::DirEntry>| entry.ok()?.file_name().to_str()?.parse().ok();
-    Ok(fs::read_dir("/proc")?.filter_map(pid).filter_map(read).collect())
+/// Kills what is there now, but for those in `spare` and what stems from them.
+pub(crate) fn kill_once(spare: &[Process], reap: impl FnOnce() -> bool) -> Leftover {
+    let (mut left, living) = (Leftover::default(), living(spare));
+    for process in living.iter().flatten() {
+        let list = match process.signal(Signal::KILL) {
+            Err(Errno::PERM) => &mut left.untouchable,
+            _ => &mut left.stubborn,
+        };
+        list.push(process.pid);
+    }
+    if !reap() {
+        return Leftover { over: true, ..Leftover::default() };
+    }
+    let only_others = left.stubborn.is_empty() && !(left.untouchable.is_empty() && spare.is_empty());
+    left.over = only_others && living.is_ok();
+    left
 }
 
-fn read(pid: i32) -> Option<Process> {
-    parse(pid, &fs::read(format!("/proc/{pid}/stat")).ok()?)
+fn table() -> io::Result<Vec<Process>> {
+    let pid = |entry: io::Result<fs::DirEntry>| entry.ok()?.file_name().to_str()?.parse().ok();
+    Ok(fs::read_dir("/proc")?.filter_map(pid).filter_map(Process::find).collect())
 }
 
 /// `pid (name) state parent …`: the name may hold anything, brackets included.
@@ -141,8 +155,9 @@ mod tests {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("sleep runs");
         let pid = i32::try_from(child.id()).expect("a pid");
         let process = living(&[]).expect("readable").into_iter().find(|p| p.pid == pid).expect("it is ours");
-        assert_eq!(living(&[pid]).expect("readable").iter().find(|p| p.pid == pid), None);
+        assert_eq!(living(&[process]).expect("readable").iter().find(|p| p.pid == pid), None);
         let another = Process { started: process.started + 1, ..process };
+        assert!(living(&[another]).expect("readable").contains(&process), "only the number is the same");
         assert_eq!(another.signal(Signal::KILL), Err(Errno::SRCH));
         assert_eq!(process.signal(Signal::KILL), Ok(()));
         assert!(!child.wait().expect("it ends").success());

@@ -29,6 +29,8 @@ pub(crate) enum Report {
     NotStarted { code: u8, why: String },
     /// There was no time left to start the command.
     TooLate,
+    /// The new deadline has been heard of.
+    Noted,
     /// The command was stopped by this signal.
     Stopped { signal: i32 },
     /// The lock was not renewed in time: the command has been told to end.

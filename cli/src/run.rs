@@ -5,23 +5,19 @@ use std::{ffi::OsString, future::Future, io, pin::pin, time::Duration};
 use futures_util::{Stream, StreamExt};
 use rustix::process::Signal;
 use tenure::{LossReason, State, Tenure};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until};
 
 use crate::{
     alarm::now,
     child::{Streams, Watched},
-    outcome::{Outcome, Subject, code},
+    outcome::{Outcome, Subject},
     protocol::{Cause, End, Order, Report},
     say,
     signals::{ENDING, STOPPING, Signals},
     terminal::{self, Terminal},
 };
 
-/// After a loss the watchdog kills at once. If it has not reported that by then, it was stopped, and we kill. It is less than the margin
-/// that every deadline has.
-const WATCHDOG_LIMIT: Duration = Duration::from_millis(100);
-/// How long we try to kill what the watchdog did not.
-const KILL_LIMIT: Duration = Duration::from_secs(2);
+mod kill;
 
 /// What is run, and under what.
 #[derive(Debug)]
@@ -54,6 +50,11 @@ struct Run<'a> {
     limit: Option<Instant>,
     lost: Option<(LossReason, Instant)>,
     end: Option<(End, Cause)>,
+    /// The watchdog tries to kill what does not die.
+    stuck: bool,
+    /// Deadlines that the watchdog has not confirmed, and when it is taken for stopped.
+    unconfirmed: u32,
+    deaf: Option<Instant>,
 }
 
 /// Runs the command to its end, to the loss of the lock, or until `due` says that it is to be given up. When it returns, nothing of the
@@ -79,10 +80,7 @@ pub(crate) async fn run<Why>(job: &Job<'_>, signals: &mut Signals, due: impl Fut
         Ok((watched, terminal))
     };
     match started.await {
-        Ok((watched, terminal)) => {
-            let run = Run { job, watched, terminal, stopped: false, limit: None, lost: None, end: None };
-            run.finish(signals, due).await
-        }
+        Ok((watched, terminal)) => Run::new(job, watched, terminal).finish(signals, due).await,
         Err(outcome) => Finished { outcome, stopped: false, told: None },
     }
 }
@@ -91,16 +89,20 @@ fn lost_before_start(reason: LossReason) -> Outcome {
     Outcome::Lost { reason: format!("{reason}; the command was not started"), end: None }
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
+    fn new(job: &'a Job<'a>, watched: Watched, terminal: Terminal) -> Self {
+        let (limit, lost, end, deaf) = (None, None, None, None);
+        Self { job, watched, terminal, stopped: false, limit, lost, end, stuck: false, unconfirmed: 0, deaf }
+    }
+
     async fn finish<Why>(mut self, signals: &mut Signals, due: impl Future<Output = Why>) -> Finished<Why> {
         let (mut states, mut due, mut told) = (self.job.tenure.states(), pin!(due), None);
         let outcome = loop {
-            let limits = [self.lost.map(|(_, since)| since), self.limit];
-            let overdue = limits.into_iter().flatten().min().map(|limit| limit + WATCHDOG_LIMIT);
+            let overdue = self.overdue();
             tokio::select! {
                 biased;
                 report = self.watched.next() => match report {
-                    None => break self.watchdog_died(),
+                    None => break self.watchdog_died().await,
                     Some(report) => if let Some(outcome) = self.heard(report) { break outcome },
                 },
                 state = next(&mut states), if self.lost.is_none() => self.stands(state),
@@ -130,6 +132,7 @@ impl Run<'_> {
         match state {
             State::Held { deadline } | State::InJeopardy { deadline } => {
                 self.watched.order(Order::Deadline(deadline.since_boot));
+                self.expect_answer();
             }
             State::Lost(reason) => {
                 self.lost = Some((reason, Instant::now()));
@@ -142,6 +145,7 @@ impl Run<'_> {
         match report {
             Report::Started { group } => self.terminal.started(group),
             Report::NotStarted { code, why } => return Some(Outcome::NotStarted { code, why }),
+            Report::Noted => (self.unconfirmed, self.deaf) = (0, None),
             Report::TooLate => return Some(lost_before_start(LossReason::Expired)),
             Report::Stopped { signal } => self.command_stopped(signal),
             // To one that was stopped meanwhile, it is history.
@@ -155,10 +159,11 @@ impl Run<'_> {
                 self.terminal.take_back();
             }
             Report::Stuck { processes } => {
-                say(&format!("still waiting for the end of killed processes: {processes:?}"))
+                self.stuck = true;
+                say(&format!("still waiting for the end of killed processes: {processes:?}"));
             }
             Report::Gone { untouchable } => {
-                warn_of_survivors(&untouchable);
+                kill::warn_of_survivors(&untouchable);
                 return Some(self.outcome());
             }
         }
@@ -182,23 +187,6 @@ impl Run<'_> {
                 Outcome::Lost { reason: format!("{reason}; the command was ended"), end }
             }
         }
-    }
-
-    async fn kill(&mut self) -> Outcome {
-        warn_of_survivors(&self.watched.kill_tree(KILL_LIMIT));
-        // What it said last, if it was only slow. With the watchdog the reports end.
-        while let Ok(Some(report)) = timeout(WATCHDOG_LIMIT, self.watched.next()).await {
-            if let Report::Ended { end, cause } = report {
-                self.end = Some((end, cause));
-            }
-        }
-        self.outcome()
-    }
-
-    fn watchdog_died(&mut self) -> Outcome {
-        warn_of_survivors(&self.watched.kill_tree(KILL_LIMIT));
-        let why = "the watchdog process was ended by somebody else, so the command was killed".to_owned();
-        Outcome::Failed { code: code::UNEXPECTED, why }
     }
 
     fn forward(&mut self, signal: Signal) {
@@ -232,10 +220,4 @@ impl Run<'_> {
 /// Ends with the loss of the lock, after which it is not asked again.
 async fn next(states: &mut (impl Stream<Item = State> + Unpin)) -> State {
     states.next().await.unwrap_or(State::Lost(LossReason::SessionEnded))
-}
-
-fn warn_of_survivors(processes: &[i32]) {
-    if !processes.is_empty() {
-        say(&format!("these processes of the command could not be ended, and outlive the lock: {processes:?}"));
-    }
 }

@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// How long to try at a time before looking for orders again.
-const KILL_LIMIT: Duration = Duration::from_secs(1);
+pub(crate) const KILL_LIMIT: Duration = Duration::from_secs(1);
 
 /// Runs the watchdog until nothing of the command is left.
 pub(crate) fn main(socket: &str, command: &[OsString]) -> ExitCode {
@@ -138,6 +138,9 @@ impl Watchdog {
     }
 
     fn obey(&mut self, order: Order) {
+        if matches!(order, Order::Deadline(_)) {
+            let _ = self.link.report(&Report::Noted);
+        }
         match order {
             // A command that was told to end has the time that was left then, even if the lock is renewed after all.
             Order::Deadline(_) if matches!(self.cause, Cause::Warning | Cause::Loss) => {}
@@ -236,9 +239,9 @@ impl Watchdog {
 
     fn kill(&mut self) -> Option<Vec<i32>> {
         self.signal_group(Signal::KILL);
-        let Leftover { stubborn, untouchable } = descendants::kill_all(&[], KILL_LIMIT, || self.children.reap());
+        let Leftover { stubborn, untouchable, over } = descendants::kill_all(KILL_LIMIT, || self.children.reap());
         self.tell_news();
-        if stubborn.is_empty() {
+        if over {
             return Some(untouchable);
         }
         if !self.stuck {

@@ -194,6 +194,20 @@ fn a_watchdog_that_is_stopped_is_replaced_by_tenure_itself() {
     assert!(!pids(&room).into_iter().any(is_alive));
 }
 
+/// Its command may have ended, and nobody would know.
+#[test]
+fn a_watchdog_that_does_not_answer_ends_it() {
+    let room = Room::with_ttl("2s");
+    let mut holder = room.start_ready(&["job"], "touch ready; until [ -e go ]; do sleep 0.01; done");
+    send(holder.watchdog(), Signal::STOP);
+    room.write("go", "");
+    let start = Instant::now();
+    assert_eq!(holder.code(), 70);
+    assert!(start.elapsed() > Duration::from_secs(5), "it might only be busy: {:?}", start.elapsed());
+    support::assert_one_line(&holder.output(), "the watchdog process does not answer");
+    assert_eq!(room.entries(), 0, "it was held, and is released");
+}
+
 #[test]
 fn a_program_file_that_was_replaced_meanwhile() {
     let room = Room::new();

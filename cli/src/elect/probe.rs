@@ -2,6 +2,7 @@
 
 use std::{
     ffi::{OsStr, OsString},
+    future::pending,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -52,11 +53,17 @@ impl Probe {
         let environment = [("TENURE_NAME", Some(self.name)), ("TENURE_TOKEN", token.map(|token| token.to_string()))];
         let Ok(mut watched) = Watched::start(&self.words, &environment, Streams::Nothing).await else { return false };
         watched.order(Order::Start { deadline: now() + self.period, grace: Duration::ZERO });
-        let mut is_well = false;
+        let (mut is_well, mut is_over) = (false, false);
         while let Some(report) = watched.next().await {
-            if let Report::Ended { end, .. } = report {
-                is_well = end == End::Code(0);
+            match report {
+                Report::Ended { end, .. } => is_well = end == End::Code(0),
+                Report::Gone { .. } | Report::NotStarted { .. } | Report::TooLate => is_over = true,
+                _ => {}
             }
+        }
+        if !is_over {
+            watched.kill_own(pending()).await; // its watchdog was killed
+            return false;
         }
         watched.end().await;
         is_well

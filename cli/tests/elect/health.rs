@@ -5,9 +5,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rustix::process::Signal;
+
 use crate::{
     ledger::{self, BODY},
-    support::{Room, Running, found, until},
+    support::{Room, Running, children, found, is_alive, send, until},
 };
 
 const PROBE: &str = "echo \"$0 $TENURE_NAME $TENURE_TOKEN\" >> probes; setsid sleep 60 & [ ! -e sick ] || exit 1";
@@ -56,6 +58,22 @@ fn a_probe_that_hangs_is_a_failure_and_leaves_nothing_behind() {
     room.write("sick", "");
     assert_eq!(leader.code(), 76);
     until("nothing to be left", || room.inhabitants().is_empty());
+}
+
+/// What it has started is ended by `tenure` then; the command goes on.
+#[test]
+fn a_probe_whose_watchdog_is_killed_leaves_nothing_behind() {
+    let room = Room::with_ttl("60s");
+    let probe = "[ -e probe ] || { echo $$ > probe; exec sleep 61; }";
+    let mut leader = start(&room, "r", &["--health-cmd", probe, "--health-period", "10s"]);
+    let pid: i32 = found("the probe", || room.read("probe").trim().parse().ok());
+    let watchdog = || children(leader.pid()).into_iter().find(|watchdog| children(*watchdog).contains(&pid));
+    send(found("its watchdog", watchdog), Signal::KILL);
+    let start = Instant::now();
+    until("its end", || !is_alive(pid));
+    assert!(start.elapsed() < Duration::from_secs(5), "not by the end of the period");
+    until_leads(&room, "r");
+    assert!(leader.is_running());
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod observing;
 mod replicas;
 mod resigning;
 mod rolling;
+mod stuck;
 mod terms;
 
 #[cfg(feature = "http")]

@@ -34,6 +34,8 @@ pub struct Replicas {
     pub all: Vec<Replica>,
     /// How long a body may go on after the next one has started: not at all, unless an operator removes entries.
     pub overlap: Duration,
+    /// How long a hand-over may take beside the ttl.
+    pub slack: Duration,
     ttl: Duration,
     made: usize,
     observer: Running,
@@ -43,7 +45,8 @@ impl Replicas {
     pub fn start(room: Room, ttl: Duration, count: usize) -> Self {
         let seen = File::create(room.path("seen")).expect("a file");
         let observer = Running::start(room.tenure(&["observe", "job"]).stdout(seen));
-        let mut replicas = Self { room, all: Vec::new(), overlap: Duration::ZERO, ttl, made: 0, observer };
+        let mut replicas =
+            Self { room, all: Vec::new(), overlap: Duration::ZERO, slack: SLACK, ttl, made: 0, observer };
         for _ in 0..count {
             replicas.add();
         }
@@ -97,7 +100,7 @@ impl Replicas {
         harm(&self.room, &mut self.all[position]);
         self.until_led_after(before.token);
         let took = start.elapsed();
-        assert!(took < self.ttl + SLACK, "it took {took:?}");
+        assert!(took < self.ttl + self.slack, "it took {took:?}");
         let terms = self.terms();
         let before = terms.into_iter().find(|term| term.token == before.token).expect("it was there");
         (position, before, took)
