@@ -1,10 +1,10 @@
 //! Tells other programs of this host who leads, by HTTP.
 
-use std::{net::TcpListener, sync::Arc};
+use std::{net::TcpListener, sync::Arc, time::Duration};
 
 use futures_util::StreamExt;
-use tenure::{Clock, Coordinator, Leadership};
-use tokio::task::JoinHandle;
+use tenure::{Clock, Coordinator, Election, Leadership};
+use tokio::{task::JoinHandle, time::sleep};
 
 use crate::{
     args::Elect,
@@ -16,6 +16,11 @@ use crate::{
     say,
     show::Shown,
 };
+
+/// How often the session is looked at: less than a keep-alive at the shortest ttl takes.
+const CONFIRMATION: Duration = Duration::from_millis(100);
+/// How long before who leads is looked for again.
+const AGAIN: Duration = Duration::from_millis(500);
 
 /// The address, before anything can be told.
 #[derive(Debug)]
@@ -52,13 +57,39 @@ impl Bound {
         let Self(Some(listener)) = self else { return Ok(Sidecar(None)) };
         let board = Arc::new(Board::new(&elect.name, backend, coordinator.clone()));
         http::serve(listener, board.clone()).map_err(|error| Outcome::failed("HTTP cannot be served", &error))?;
-        let (mut leaders, seen) = (coordinator.election(&elect.name).observe(), board.clone());
-        let follower = tokio::spawn(async move {
-            while let Some(leader) = leaders.next().await {
-                seen.sees(leader.ok().map(|leader| leader.map(Shown::from)));
-            }
-        });
+        let follower = tokio::spawn(follow(coordinator.election(&elect.name), board.clone()));
         Ok(Sidecar(Some((board, Follower(follower)))))
+    }
+}
+
+/// Notes who leads. After a loss of the session it looks anew: whoever led may lead no more, and one who still does is not told again.
+async fn follow(election: Election, board: Arc<Board>) {
+    let mut said = None;
+    loop {
+        let mut leaders = election.observe();
+        let mut next = leaders.next().await; // opens a session if there is none
+        while let Some(Ok(leader)) = next {
+            board.sees(Some(leader.map(Shown::from)));
+            said = None;
+            next = tokio::select! {
+                leader = leaders.next() => leader,
+                () = gap(&board) => None,
+            };
+        }
+        board.sees(None);
+        if let Some(Err(error)) = next
+            && said.replace(error.kind()) != Some(error.kind())
+        {
+            say(&format!("who leads cannot be seen, and is looked for again: {}", error.report()));
+        }
+        sleep(AGAIN).await;
+    }
+}
+
+/// Returns once the session is not held, or was not for a while.
+async fn gap(board: &Board) {
+    while board.confirms() {
+        sleep(CONFIRMATION).await;
     }
 }
 

@@ -31,6 +31,8 @@ pub(crate) struct Office {
 struct Notes {
     /// As observed; nothing at first.
     leader: Option<Option<Shown>>,
+    /// Until when that stands, unless the session is confirmed before.
+    stands: Option<Moment>,
     office: Option<Office>,
     /// The token of the last leader.
     last: Option<u64>,
@@ -78,7 +80,16 @@ impl Board {
         if let Some(Some(leader)) = &leader {
             notes.leads(leader.token);
         }
+        notes.stands = leader.as_ref().and_then(|_| self.session());
         notes.leader = leader;
+    }
+
+    /// Whether what was seen stands, since the session has been held without a gap. To be asked again before long.
+    pub(crate) fn confirms(&self) -> bool {
+        let mut notes = self.notes();
+        let is_whole = notes.stands.is_some_and(|stands| !self.clock.has_passed(stands));
+        notes.stands = self.session().filter(|_| is_whole);
+        notes.stands.is_some()
     }
 
     /// We lead, and it stands so; or not any more.
@@ -125,7 +136,8 @@ impl Board {
     fn view_of(&self, notes: &Notes) -> View {
         let session = self.coordinator.session_state().filter(|state| self.time_left(*state).is_some());
         let office = notes.office.as_ref().and_then(|office| Some((office, self.left(office)?)));
-        let observed = notes.leader.clone().filter(|_| session.is_some());
+        let stands = notes.stands.is_some_and(|stands| !self.clock.has_passed(stands));
+        let observed = notes.leader.clone().filter(|_| session.is_some() && stands);
         let leader = office.map(|(office, _)| Some(office.leader.clone())).or(observed);
         View {
             name: self.name.clone(),
@@ -142,6 +154,11 @@ impl Board {
             terms: notes.terms,
             lost: notes.lost,
         }
+    }
+
+    /// The deadline of the session, if it is held.
+    fn session(&self) -> Option<Moment> {
+        self.coordinator.session_state().filter(|state| self.time_left(*state).is_some()).and_then(deadline)
     }
 
     fn left(&self, office: &Office) -> Option<Duration> {

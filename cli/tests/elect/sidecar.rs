@@ -4,6 +4,7 @@ use std::{
     fs::File,
     io::{Read, Write},
     net::{SocketAddr, TcpStream},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -123,6 +124,29 @@ fn while_the_backend_is_away_it_says_that_it_does_not_know() {
     drop(blocking);
     until("somebody to lead again", || [&a, &b].iter().any(|one| leader(one.address).1["leads"] == true));
     until("both to know", || [&a, &b].iter().all(|one| leader(one.address).0 == 200));
+}
+
+/// Nothing that it saw before counts then, and an observer is not told again of a leader that leads on.
+#[test]
+fn after_a_session_that_was_lost_it_looks_anew() {
+    let room = Room::with_ttl("2s");
+    let mut a = start(&room, "a", &["sleep", "60"]);
+    until("it to lead", || leader(a.address).1["leads"] == true);
+    let mut b = start(&room, "b", &["sleep", "60"]);
+    for a_dies in [false, true] {
+        until("the other one to know", || leader(b.address).1["leader"]["value"] == "a");
+        b.process.signal(Signal::STOP);
+        if a_dies {
+            a.process.signal(Signal::KILL);
+        }
+        thread::sleep(Duration::from_secs(3));
+        b.process.signal(Signal::CONT);
+        until("it to know again", || {
+            let (status, told) = leader(b.address);
+            assert!(!a_dies || told["leader"]["value"] != "a", "{told}");
+            status == 200 && told["leader"]["value"] == if a_dies { "b" } else { "a" }
+        });
+    }
 }
 
 #[test]

@@ -2,14 +2,15 @@
 //!
 //! `replicated-service ADDRESS FILE`; the backend is what `TENURE_URL` says.
 
-use std::{env, error::Error, sync::Arc};
+use std::{env, error::Error, sync::Arc, time::Duration};
 
 use futures_util::StreamExt;
-use tenure::{Election, FencingToken, Term};
+use tenure::{Coordinator, Election, FencingToken, State, Term};
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
     sync::watch,
+    time::sleep,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -30,7 +31,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let election = coordinator.election("notes");
     let (lead, token) = watch::channel(None);
     let (see, leader) = watch::channel(None);
-    tokio::spawn(observe(election.clone(), see));
+    let observing = tokio::spawn(observe(coordinator.clone(), election.clone(), see));
     let replica = Replica { store: Arc::new(Store::open(file)?), token, leader, address: address.clone() };
 
     let stop = CancellationToken::new();
@@ -46,6 +47,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     });
     election.run(&address, stop, |term| serve_as_leader(term, lead.clone())).await?;
     serving.await??;
+    observing.abort(); // it would open another session
     coordinator.close().await?; // the next one leads at once
     Ok(())
 }
@@ -63,11 +65,27 @@ async fn serve_as_leader(term: Term, lead: watch::Sender<Option<FencingToken>>) 
     term.ended().await;
 }
 
-/// Notes the leader's address, whenever it changes.
-async fn observe(election: Election, see: watch::Sender<Option<String>>) {
-    let mut leaders = election.observe();
-    while let Some(Ok(leader)) = leaders.next().await {
-        see.send_replace(leader.and_then(|leader| String::from_utf8(leader.value).ok()));
+/// Notes the leader's address, whenever it changes. While the session is not held it is not known: then it looks anew, since one who still
+/// leads is not told again.
+async fn observe(coordinator: Coordinator, election: Election, see: watch::Sender<Option<String>>) {
+    loop {
+        let mut leaders = election.observe();
+        let mut next = leaders.next().await;
+        while let Some(Ok(leader)) = next {
+            see.send_replace(leader.and_then(|leader| String::from_utf8(leader.value).ok()));
+            next = tokio::select! {
+                leader = leaders.next() => leader,
+                () = loss(&coordinator) => None,
+            };
+        }
+        see.send_replace(None);
+        sleep(Duration::from_millis(500)).await;
+    }
+}
+
+async fn loss(coordinator: &Coordinator) {
+    while let Some(State::Held { .. } | State::InJeopardy { .. }) = coordinator.session_state() {
+        sleep(Duration::from_millis(100)).await;
     }
 }
 
