@@ -50,7 +50,13 @@ async fn ask(election: &Election, resign: &Resign) -> Result<Outcome, Outcome> {
         _ => None,
     };
     let next = if somebody_leads { election.ask_to_resign(to.as_ref()).await? } else { None };
+    let is_other = to.is_some() && next.as_ref().map(|leader| &leader.id) != to.as_ref();
     print(show::leader(next.map(Shown::from).as_ref(), resign.json)).await?;
+    if is_other {
+        let to = resign.to.as_deref().unwrap_or_default();
+        let why = format!("the leader of '{}' has resigned, but '{to}' has vanished, and does not lead", resign.name);
+        return Err(Outcome::Failed { code: 1, why });
+    }
     Ok(Outcome::Completed(End::Code((!somebody_leads).into())))
 }
 

@@ -89,13 +89,13 @@ ends its command first, and queues up again behind the others.";
 
 pub(super) const RESIGN_MORE: &str = "\
 What is guaranteed:
-  With 0, the leader of the time of the call leads no more, and the chosen one
-  does, or has vanished meanwhile.
+  With 0, the leader of the time of the call has resigned, and the chosen one has
+  led since. If that one vanishes, the next in line leads, and it exits with 1.
 
 What is not:
   Only a tenure elect obeys, or a program that uses the library so. A tenure lock
   and an etcdctl do not: give a limit with -w. Interrupted, the request is
   withdrawn, but it may have been obeyed.
 
-Exit codes: 0 it has resigned, 1 nobody leads, 75 not in time, 64 there is no such
-candidate; else as tenure lock.";
+Exit codes: 0 it has resigned, 1 nobody leads or the chosen one has vanished, 75 not
+in time, 64 there is no such candidate; else as tenure lock.";

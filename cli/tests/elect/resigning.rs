@@ -1,5 +1,7 @@
 //! `tenure resign`: what it exits with.
 
+use rustix::process::Signal;
+
 use crate::support::{Room, Running, assert_one_line, text, until};
 
 fn candidate(room: &Room, value: &str, before: usize) -> Running {
@@ -39,6 +41,24 @@ fn to_a_candidate_by_its_value_if_no_other_one_has_the_same() {
         assert_one_line(&output, says);
     }
     assert!(leader(&room).ends_with(" c\n"), "nothing has moved");
+}
+
+#[test]
+fn to_a_candidate_that_vanishes() {
+    let room = Room::new();
+    let script = "trap 'touch told; until [ -e go ]; do sleep 0.02; done; exit 0' TERM; touch ready; while :; do sleep 0.02; done";
+    let _old = room.start(&["elect", "--value", "a", "job", "--", "sh", "-c", script]);
+    until("it to lead", || room.path("ready").exists());
+    let (mut chosen, _next) = (candidate(&room, "b", 1), candidate(&room, "c", 2));
+    let resign = room.start(&["resign", "-w", "20", "--to", "b", "job"]);
+    until("the leader to be told", || room.path("told").exists());
+    chosen.signal(Signal::TERM);
+    assert_eq!(chosen.code(), 143);
+    room.write("go", "");
+    let output = resign.output();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stdout).ends_with(" c\n"), "{}", text(&output.stdout));
+    assert!(text(&output.stderr).contains("'b' has vanished"), "{}", text(&output.stderr));
 }
 
 /// A lock does not look at requests; the request does not outlive whoever has made it.
