@@ -56,7 +56,7 @@ pub(crate) fn main(elect: &Elect) -> ExitCode {
 }
 
 async fn connect_and_elect(elect: &Elect, facts: &mut Facts) -> Result<Outcome, Outcome> {
-    let mut signals = start::signals()?;
+    let mut signals = start::signals()?.of_service();
     let config = elect.backend.find()?;
     let grace = start::grace(elect.running.grace, &config)?;
     facts.backend = Some(config.backend.clone());

@@ -18,15 +18,25 @@ const FORWARDED: [Signal; 3] = [Signal::USR1, Signal::USR2, Signal::WINCH];
 
 /// What arrives. Signals that were ignored when `tenure` started (`nohup`, background jobs) stay ignored, for the command as well.
 #[derive(Debug)]
-pub(crate) struct Signals(Vec<(Signal, Stream)>);
+pub(crate) struct Signals {
+    streams: Vec<(Signal, Stream)>,
+    /// Whether HUP asks to end.
+    hup_ends: bool,
+}
 
 impl Signals {
     /// Listens from now on.
     pub(crate) fn listen() -> io::Result<Self> {
-        let mut signals = Self(Vec::new());
+        let mut signals = Self { streams: Vec::new(), hup_ends: true };
         signals.add(&ENDING)?;
         signals.add(&FORWARDED)?;
         Ok(signals)
+    }
+
+    /// To a service HUP means to read its settings anew. It asks to end only if there is a terminal, which has hung up.
+    pub(crate) fn of_service(mut self) -> Self {
+        self.hup_ends = terminal::is_there();
+        self
     }
 
     /// Listens for stops by the terminal too, from now on: while only waiting, it is right to be stopped like any other.
@@ -36,9 +46,9 @@ impl Signals {
 
     fn add(&mut self, which: &[Signal]) -> io::Result<()> {
         let ignored = ignored();
-        let known: Vec<_> = self.0.iter().map(|(signal, _)| *signal).collect();
+        let known: Vec<_> = self.streams.iter().map(|(signal, _)| *signal).collect();
         for one in which.iter().filter(|one| !known.contains(one) && ignored & (1 << (one.as_raw() - 1)) == 0) {
-            self.0.push((*one, signal(SignalKind::from_raw(one.as_raw()))?));
+            self.streams.push((*one, signal(SignalKind::from_raw(one.as_raw()))?));
         }
         Ok(())
     }
@@ -50,7 +60,7 @@ impl Signals {
     pub(crate) async fn next(&mut self) -> Signal {
         std::future::poll_fn(|context| {
             let mut arrived = self
-                .0
+                .streams
                 .iter_mut()
                 .filter_map(|(signal, stream)| stream.poll_recv(context).is_ready().then_some(*signal));
             arrived.next().map_or(Poll::Pending, Poll::Ready)
@@ -62,6 +72,7 @@ impl Signals {
     pub(crate) async fn ending(&mut self) -> Signal {
         loop {
             match self.next().await {
+                Signal::HUP if !self.hup_ends => {}
                 signal if ENDING.contains(&signal) => return signal,
                 Signal::TSTP => terminal::stop_self(),
                 _ => {}

@@ -66,7 +66,7 @@ impl Terminal {
     /// Whether a stop of the command is meant for the whole job.
     pub(crate) fn is_job_control(&self, signal: Signal) -> bool {
         let by_terminal = [Signal::TSTP, Signal::TTIN, Signal::TTOU].contains(&signal);
-        self.lent || (by_terminal && File::open("/dev/tty").is_ok())
+        self.lent || (by_terminal && is_there())
     }
 }
 
@@ -75,6 +75,11 @@ impl Drop for Terminal {
         self.take_back();
         let _ = self.mask.thread_set_mask(); // or the command of the next term would start with ours
     }
+}
+
+/// Whether this process has a terminal, at stdin or not.
+pub(crate) fn is_there() -> bool {
+    File::open("/dev/tty").is_ok()
 }
 
 /// Stops this process, so that the shell gives its prompt.

@@ -95,6 +95,16 @@ fn a_command_that_asked_too_early_is_not_taken_for_stopped() {
     shell.until_shown("code 0");
 }
 
+/// Without a terminal HUP means to reload, and ends no candidacy; with one, the terminal has hung up.
+#[test]
+fn hup_ends_a_candidacy_at_a_terminal() {
+    let room = Room::new();
+    let _leader = room.start_ready(&["job"], "touch ready; sleep 60");
+    let mut shell = Shell::open(&room);
+    shell.enter("$T elect job touch ran & sleep 0.5; until kill -HUP $!; do :; done; wait $!; echo co''de $?");
+    shell.until_shown("code 129");
+}
+
 #[test]
 fn the_terminal_is_given_back_to_a_script_without_job_control() {
     let room = Room::new();

@@ -115,7 +115,9 @@ What is not:
 Signals:
   TERM, INT and QUIT go to the command, which has the --drain time; then tenure
   resigns and exits as tenure lock does. HUP, USR1, USR2 only go to the command.
-  While waiting, TERM, INT, QUIT and HUP give up the candidacy.
+  While waiting, TERM, INT and QUIT give up the candidacy. HUP does nothing then,
+  so that all replicas can be told to reload; but with a terminal it ends the
+  waiting, since the terminal has hung up.
 
 HTTP, for other programs on this host:
   /leader   who leads, whether it is us, our token, the time to our deadline; 503

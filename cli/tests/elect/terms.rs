@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    process::Output,
+    process::{Command, Output, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -107,7 +107,7 @@ fn hup_is_only_passed_on() {
 fn a_signal_ends_the_candidacy() {
     let room = Room::new();
     let _leader = start_ready(&room, &[], "touch ready; sleep 60");
-    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129), (Signal::QUIT, 131)] {
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::QUIT, 131)] {
         let mut candidate = room.start(&["elect", "job", "touch", "ran"]);
         room.until_entries(2);
         candidate.signal(signal);
@@ -115,6 +115,25 @@ fn a_signal_ends_the_candidacy() {
         assert_eq!(room.entries(), 1, "{signal:?}");
     }
     assert!(!room.path("ran").exists());
+}
+
+/// As sent to all replicas of a service, so that they reload. Without a terminal, which might have hung up.
+#[test]
+fn hup_does_not_end_the_candidacy() {
+    let room = Room::new();
+    let mut leader = start_ready(&room, &[], "touch ready; until [ -e go ]; do sleep 0.02; done");
+    let elect = room.tenure(&["elect", "job", "touch", "ran"]);
+    let mut candidate = Command::new("setsid");
+    candidate.arg(elect.get_program()).args(elect.get_args()).current_dir(room.path(".")).env("TENURE_URL", room.url());
+    candidate.stderr(Stdio::null());
+    let mut candidate = Running::start(&mut candidate);
+    room.until_entries(2);
+    candidate.signal(Signal::HUP);
+    thread::sleep(Duration::from_millis(300));
+    assert_eq!((candidate.is_running(), room.entries()), (true, 2));
+    room.write("go", "");
+    assert_eq!((leader.code(), candidate.code()), (0, 0));
+    assert!(room.path("ran").exists());
 }
 
 #[test]
