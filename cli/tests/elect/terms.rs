@@ -67,6 +67,7 @@ fn it_excludes_a_lock_on_the_same_name_both_ways() {
     assert_eq!(room.run(&["lock", "-n", "job", "true"]).status.code(), Some(75));
     room.write("go", "");
     assert_eq!(leader.code(), 0);
+    fs::remove_file(room.path("ready")).expect("there");
     let mut lock = room.start_ready(&["job"], "touch ready; until [ -e off ]; do sleep 0.01; done");
     let mut candidate = room.start(&["elect", "job", "true"]);
     room.until_entries(2);
