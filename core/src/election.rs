@@ -78,7 +78,7 @@ impl Election {
 
     /// Stands in line, and leads in [`Election::run`], only while `probe` says that the application is well. It is asked every `period`, and
     /// has as long for the answer. Two answers in a row that are not `true`, or do not come, end the leadership: so who is stuck is out within
-    /// four periods, the [drain](Election::drain) time and a second (or a fifth period), if this runtime goes on; and if it does not, by the deadline. A [`Leadership`]
+    /// four periods, the [drain](Election::drain) time and a second (or a fifth period), if this runtime goes on; and if it does not (tokio stands still if a body blocks the one thread that waits for timers), by the deadline. A [`Leadership`]
     /// by itself says so in [`Leadership::unwell`].
     #[must_use]
     pub fn healthy_while<F>(self, period: Duration, probe: impl Fn() -> F + Send + Sync + 'static) -> Self

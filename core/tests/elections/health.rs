@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    TTL, World,
+    Awake, TTL, World,
     running::{Stage, run, started},
 };
 
@@ -63,6 +63,7 @@ async fn a_leadership_by_itself_says_that_it_is_not_well() {
 /// A body that does not move any more, and a probe that never answers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn a_leader_that_is_stuck_is_out_within_the_stated_time() {
+    let _awake = Awake::keep();
     let world = World::new();
     let (stuck, released) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     let probe = {

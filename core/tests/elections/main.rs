@@ -8,10 +8,17 @@ mod room;
 mod running;
 mod stubborn;
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use tenure_core::{ContenderId, Coordinator, Election, Leadership, MemoryBackend, Options, QueueName, TestClock};
 use tokio::{
+    runtime::Handle,
     task::JoinHandle,
     time::{sleep, timeout},
 };
@@ -61,4 +68,28 @@ async fn candidate(world: &World, election: &Election, value: &'static str) -> J
 
 async fn soon<T>(task: JoinHandle<T>) -> T {
     timeout(SOON, task).await.expect("soon").expect("no panic")
+}
+
+/// Wakes a runtime now and then from outside. If a task blocks the thread that waits for timers, tokio lets no other one wait for them before
+/// something else wakes it: nothing of that runtime goes on then, keep-alives included, and the deadline ends what is held.
+struct Awake(Arc<AtomicBool>);
+
+impl Awake {
+    fn keep() -> Self {
+        let (runtime, over) = (Handle::current(), Arc::<AtomicBool>::default());
+        let told = over.clone();
+        std::thread::spawn(move || {
+            while !told.load(Ordering::SeqCst) {
+                runtime.spawn(async {});
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
+        Self(over)
+    }
+}
+
+impl Drop for Awake {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
 }

@@ -15,7 +15,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{SOON, TTL, World, candidate};
+use super::{Awake, SOON, TTL, World, candidate};
 
 /// Runs for ever; says how many terms began.
 fn run(election: Election) -> (Arc<AtomicU32>, JoinHandle<()>) {
@@ -56,6 +56,7 @@ async fn a_probe_that_panics_is_no_good_answer() {
 /// The body holds a lock of the application while it is stuck, and the probe wants the same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_probe_that_blocks_its_thread_is_no_good_answer() {
+    let _awake = Awake::keep();
     let world = World::new();
     let (state, [stuck, released]) = (Arc::<Mutex<()>>::default(), [(); 2].map(|()| Arc::<AtomicBool>::default()));
     let probe = {
@@ -97,6 +98,7 @@ async fn a_probe_that_blocks_its_thread_is_no_good_answer() {
 /// It never waits, but lets others run; so it can be dropped.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_body_that_overruns_its_time_is_dropped_before_the_next_one_leads() {
+    let _awake = Awake::keep();
     struct Running(Arc<AtomicU32>);
     impl Drop for Running {
         fn drop(&mut self) {
