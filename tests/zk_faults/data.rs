@@ -27,7 +27,7 @@ async fn marker(operator: &mut Operator) -> String {
 async fn an_edit_is_of_one_epoch_of_its_session() {
     let zookeeper = Setup::single().start().await;
     let proxy = Proxy::start(zookeeper.nodes[0].client).await.expect("a proxy");
-    let coordinator = coordinator(&proxy.address().to_string(), "ttl=6s").await;
+    let coordinator = coordinator(&proxy.address().to_string(), "ttl=15s").await;
     let guard = coordinator.lock("x").await.expect("granted");
     let data = guard.fenced().expect("it keeps data");
     let mut operator = zookeeper.operator().await;
@@ -47,7 +47,7 @@ async fn an_edit_is_of_one_epoch_of_its_session() {
         assert_eq!(stat.version, round, "one epoch for each doubt");
     }
     operator.set(&marker, b"").await;
-    let delay = Duration::from_millis(200);
+    let delay = Duration::from_millis(100);
     proxy.set(Proxied::Delay(delay));
     let start = Instant::now();
     let (written, ()) = join!(data.put("k", b"3"), async {
