@@ -169,7 +169,9 @@ impl Shared {
         {
             return Ok(());
         }
-        let at = self.hosts.current();
+        // A server that hears of the session keeps it alive, and only one that answers can be told to end it: whoever cannot hear the answers, and
+        // tried again and again, would keep the session for ever.
+        let at = self.hosts.find(self.timeout, self.limit()).await?;
         let link = self.hosts.connect(at, self.timeout, Some(&self.identity), self.limit()).await;
         let link = match link {
             Err(failure) if failure.kind == ErrorKind::SessionLost => return Ok(()), // it has ended before
