@@ -5,6 +5,7 @@
 //! cargo run --example paused_worker                # on a SQLite file of its own
 //! cargo run --example paused_worker -- --no-fence
 //! cargo run --example paused_worker --features etcd -- --url 'etcd://127.0.0.1/demo?ttl=2s'
+//! cargo run --example paused_worker --features zk -- --url 'zk://127.0.0.1/demo?ttl=2s'
 //! ```
 //!
 //! Ends with 1 if anything else happens.
