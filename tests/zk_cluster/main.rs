@@ -66,7 +66,7 @@ async fn strike(zookeeper: &mut Zookeeper, load: &Load, at: usize, kill: bool) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn servers_that_die_or_stop_one_after_the_other_end_no_session() {
     let (mut zookeeper, _alone) = ensemble().await;
-    let clients = [client(&zookeeper, "ttl=12s").await, client(&zookeeper, "ttl=12s").await];
+    let clients = [client(&zookeeper, "ttl=24s").await, client(&zookeeper, "ttl=24s").await];
     let load = Load::start(clients, 25, 25).await;
     load.goes_on("before").await;
     let mut strikes = 0;
