@@ -22,9 +22,16 @@ async fn session_by(first: &Proxy, second: &Proxy) -> Box<dyn Session> {
     let hosts = format!("{},{}", first.address(), second.address());
     second.set(Proxied::Refuse);
     let backend = ZkBackend::connect(&config(&hosts, ""), &Clock::system(), false).expect("good settings");
-    let session = backend.open(TTL).await.expect("a session").session;
+    let mut opened = backend.open(TTL).await;
+    for _ in 0..20 {
+        if opened.is_ok() {
+            break;
+        }
+        sleep(Duration::from_millis(300)).await; // the round before has stopped a server, and it may still be catching up
+        opened = backend.open(TTL).await;
+    }
     second.set(Proxied::Pass);
-    session
+    opened.expect("a session").session
 }
 
 /// The leader and the two others.
