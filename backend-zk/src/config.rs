@@ -1,12 +1,14 @@
 //! What a configuration says about the servers, and how to reach them.
 
-use std::{fs, path::Path, time::Duration};
+use std::time::Duration;
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use rustls::{crypto::CryptoProvider, pki_types::ServerName};
 use tenure_core::{Config, Result};
 
 use crate::{error::config, keys::Keys};
+
+const DEFAULT_PORT: u16 = 2181;
 
 /// What connecting needs to know. It has the password in it, so it is never shown.
 pub(crate) struct Settings {
@@ -31,8 +33,10 @@ pub(crate) struct Tls {
 impl Settings {
     /// Reads a configuration and the files it names.
     pub(crate) fn of(from: &Config, tls: bool) -> Result<Self> {
-        let tls = tls || from.ca.is_some() || from.cert.is_some() || from.key.is_some();
-        let hosts = hosts(&from.hosts, tls)?;
+        let (hosts, tls) = (from.addresses(DEFAULT_PORT)?, tls || from.wants_tls());
+        if tls {
+            check_names(&hosts)?;
+        }
         let login = login(from)?;
         let private = match from.options.get("acl").map(String::as_str) {
             None | Some("open") => false,
@@ -45,30 +49,17 @@ impl Settings {
     }
 }
 
-fn hosts(from: &[String], tls: bool) -> Result<Vec<String>> {
-    const DEFAULT_PORT: u16 = 2181;
-    if from.is_empty() {
-        return Err(config("no server is named: write zk://host/namespace, or zk://host:port,host:port/namespace"));
-    }
-    let with_port = |host: &String| {
-        let plain =
-            |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._".contains(&b));
-        let (name, port) = match host.rsplit_once(':') {
-            Some((name, port)) if !host.ends_with(']') => (name, port.parse::<u16>().ok().filter(|port| *port > 0)),
-            _ => (host.as_str(), Some(DEFAULT_PORT)),
-        };
-        let address = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
-        let good = address.map_or_else(|| plain(name), |address| address.parse::<std::net::Ipv6Addr>().is_ok());
-        // The client library panics on a name that no certificate can have.
-        let good = good && (!tls || ServerName::try_from(address.unwrap_or(name)).is_ok());
-        match port.filter(|_| good) {
-            Some(port) => Ok(format!("{name}:{port}")),
-            None => {
-                Err(config(format!("'{host}' is no address of a server: write host, host:port or [IPv6 address]:port")))
-            }
+/// The client library panics on a name that no certificate can have.
+fn check_names(hosts: &[String]) -> Result<()> {
+    for host in hosts {
+        let name = host.rsplit_once(':').map_or(&**host, |(name, _)| name).trim_matches(['[', ']']);
+        if ServerName::try_from(name).is_err() {
+            return Err(config(format!(
+                "'{host}' is no name that a certificate can have: write host, host:port or [IPv6 address]:port"
+            )));
         }
-    };
-    from.iter().map(with_port).collect()
+    }
+    Ok(())
 }
 
 /// A `/` at its ends changes nothing, as in the path of a URL.
@@ -97,22 +88,11 @@ fn namespace(from: &str) -> Result<&str> {
 }
 
 fn login(from: &Config) -> Result<Option<String>> {
-    let password = match (&from.password, &from.password_file) {
-        (Some(_), Some(_)) => return Err(config("both password and password_file are written: leave one out")),
-        (Some(password), None) => Some(password.expose().to_owned()),
-        (None, Some(path)) => Some(text(path, "password_file")?.lines().next().unwrap_or_default().to_owned()),
-        (None, None) => None,
-    };
-    match (&from.user, password) {
-        (Some(user), Some(_)) if user.contains(':') => {
+    match from.login()? {
+        Some((user, _)) if user.contains(':') => {
             Err(config(format!("the user '{user}' has a ':' in it, which ZooKeeper does not take: write another one")))
         }
-        (Some(user), Some(password)) => Ok(Some(format!("{user}:{password}"))),
-        (None, None) => Ok(None),
-        (Some(user), None) => {
-            Err(config(format!("the user '{user}' has no password: write password_file = the file it is in")))
-        }
-        (None, Some(_)) => Err(config("there is a password, but no user: write user")),
+        login => Ok(login.map(|(user, password)| format!("{user}:{}", password.expose()))),
     }
 }
 
@@ -121,17 +101,8 @@ fn tls_of(from: &Config) -> Result<Tls> {
     if CryptoProvider::get_default().is_none() {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default(); // somebody else may be faster
     }
-    let ca = match &from.ca {
-        Some(ca) => pem(ca, "ca", "CERTIFICATE")?,
-        None => system_authorities()?,
-    };
-    let identity = match (&from.cert, &from.key) {
-        (Some(cert), Some(key)) => Some((pem(cert, "cert", "CERTIFICATE")?, pem(key, "key", "PRIVATE KEY")?)),
-        (None, None) => None,
-        (Some(_), None) => return Err(config("there is a cert, but no key: write key = the file of its private key")),
-        (None, Some(_)) => return Err(config("there is a key, but no cert: write cert = the file of its certificate")),
-    };
-    Ok(Tls { ca, identity })
+    let ca = from.authorities()?.map_or_else(system_authorities, Ok)?;
+    Ok(Tls { ca, identity: from.identity()? })
 }
 
 fn system_authorities() -> Result<String> {
@@ -145,23 +116,6 @@ fn system_authorities() -> Result<String> {
         format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", BASE64_STANDARD.encode(der))
     };
     Ok(found.iter().map(|certificate| block(certificate)).collect())
-}
-
-/// A file that has at least one PEM block of this kind. TLS itself would ignore one that has none, and then trust nobody.
-fn pem(path: &Path, setting: &str, kind: &str) -> Result<String> {
-    let text = text(path, setting)?;
-    let begins = |line: &str| line.starts_with("-----BEGIN ") && line.trim_end().ends_with(&format!("{kind}-----"));
-    if text.lines().any(begins) {
-        return Ok(text);
-    }
-    Err(config(format!("{setting} = {} has no {kind} in it: write the path of a PEM file that has", path.display())))
-}
-
-fn text(path: &Path, setting: &str) -> Result<String> {
-    fs::read_to_string(path).map_err(|error| {
-        config(format!("{setting} = {} cannot be read: write the path of a file that can", path.display()))
-            .with_source(error)
-    })
 }
 
 #[cfg(test)]
@@ -181,16 +135,13 @@ mod tests {
     }
 
     #[test]
-    fn hosts_have_ports_and_odd_ones_are_refused() {
+    fn defaults_and_names_that_no_certificate_can_have() {
         let good = settings("zk://h1,10.0.0.2:4001,[::1],a_b:4001/billing/").expect("good");
         assert_eq!(good.hosts, ["h1:2181", "10.0.0.2:4001", "[::1]:2181", "a_b:4001"]);
         assert_eq!(good.keys.queue(&QueueName::new("x").expect("good")), "/billing/x");
         assert!(refused("zk:").contains("write zk://host/namespace"));
-        for bad in
-            ["zk://h:port/x", "zk://::1/x", "zk://[h]/x", "zk://h%20x/x", "zk://h:99999/x", "zk://h:0/x", "zks://-h/x"]
-        {
-            assert!(refused(bad).contains("write host, host:port"), "{bad}");
-        }
+        assert!(settings("zks://h,[::1]:1,10.0.0.1/x").is_ok());
+        assert!(refused("zks://-h/x").contains("write host, host:port"));
     }
 
     #[test]
@@ -206,32 +157,16 @@ mod tests {
     }
 
     #[test]
-    fn passwords_need_a_user_and_one_source() {
-        let file = tempfile::NamedTempFile::new().expect("a file");
-        fs::write(&file, "hunter2\nsecond line\n").expect("written");
-        let url = |rest: &str| format!("zk://h/x?{rest}").replace("FILE", &file.path().display().to_string());
-        let good = settings(&url("user=me&password_file=FILE&acl=creator")).expect("good");
+    fn a_creator_needs_a_login_that_zookeeper_takes() {
+        let good = settings("zk://h/x?user=me&password=hunter2&acl=creator").expect("good");
         assert_eq!((good.login.as_deref(), good.private), (Some("me:hunter2"), true));
         for (bad, says) in [
-            ("user=me", "write password_file"),
-            ("password=x", "write user"),
             ("user=a%3Ab&password=x", "has a ':'"),
-            ("user=me&password=x&password_file=FILE", "leave one out"),
-            ("user=me&password_file=FILE.missing", "cannot be read"),
             ("acl=creator", "write user and password"),
             ("acl=mine", "write open or creator"),
+            ("cert=any", "write key"),
         ] {
-            assert!(refused(&url(bad)).contains(says), "{bad}");
+            assert!(refused(&format!("zk://h/x?{bad}")).contains(says), "{bad}");
         }
-    }
-
-    #[test]
-    fn files_that_are_no_certificates_are_refused() {
-        let file = tempfile::NamedTempFile::new().expect("a file");
-        fs::write(&file, "no certificate").expect("written");
-        let path = file.path().display();
-        assert!(refused(&format!("zk://h/x?ca={path}")).contains("has no CERTIFICATE in it"));
-        assert!(refused(&format!("zk://h/x?cert={path}")).contains("write"));
-        assert!(refused(&format!("zk://h/x?ca={path}.missing")).contains("cannot be read"));
     }
 }

@@ -18,6 +18,7 @@ mod environment;
 mod layer;
 mod profiles;
 mod secret;
+mod servers;
 mod sources;
 mod table;
 mod url;

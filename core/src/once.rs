@@ -156,7 +156,7 @@ impl Once {
         self.data.get_at(&key()).await.map_err(|error| match error.kind() {
             ErrorKind::Unsupported => {
                 let message = format!(
-                    "this backend keeps no data behind a fence, so it cannot remember that '{}' was done: use etcd or sqlite",
+                    "this backend keeps no data behind a fence, so it cannot remember that '{}' was done: use etcd, zk or sqlite",
                     self.name
                 );
                 Error::new(ErrorKind::Unsupported, message)

@@ -54,7 +54,7 @@ pub(crate) struct Elect {
     /// Keep a history of the terms beside the election, for tenure observe --history: who, when, with which token, and why it ended.
     ///
     /// Give it to all candidates. It is at its best effort: no term begins later for it, and none ends more than half a second later. Refused on
-    /// a backend that keeps no data behind a fence (use etcd or sqlite).
+    /// a backend that keeps no data behind a fence (use etcd, zk or sqlite).
     #[arg(long)]
     pub(crate) history: bool,
 

@@ -84,7 +84,7 @@ impl Election {
         let found = self.coordinator.data(&self.name)?.get_at(&key()).await.map_err(|error| match error.kind() {
             ErrorKind::Unsupported => {
                 let message =
-                    "this backend keeps no data behind a fence, and so no history of an election: use etcd or sqlite";
+                    "this backend keeps no data behind a fence, and so no history of an election: use etcd, zk or sqlite";
                 Error::new(ErrorKind::Unsupported, message)
             }
             _ => error,
