@@ -86,8 +86,9 @@ pub enum TermEnd {
 
 impl Election {
     /// Campaigns, leads, and campaigns again, until `stop` is cancelled. `body` is called once for each term, and only then; what it returns
-    /// is polled to its end or dropped before the leadership is given up, and at the deadline at the latest. So two bodies run at the same
-    /// time only where one of them is paused past its deadline: that is what the token is for. What it spawns is its own to stop.
+    /// is polled to its end or dropped before the leadership is given up, and at the deadline at the latest. The limit: a body that is paused
+    /// or stuck cannot be dropped. It may go on beside the next one after the deadline, after the drain time if the application is not well, and
+    /// after an operator has removed the entry: that is what the token is for. What it spawns is its own to stop.
     ///
     /// A term ends when `stop` is cancelled, when somebody asks for it, when the application is not [well](Election::healthy_while), when the
     /// deadline comes near without a renewal (then [`Term::ended`] resolves, and the body has the [drain](Election::drain) time, or what is left
@@ -119,7 +120,11 @@ impl Election {
                 pause = Pause::new();
             }
             if matches!(end, TermEnd::Returned | TermEnd::Jeopardy | TermEnd::Lost(_)) {
-                pause.sleep().await; // terms that end as soon as they begin must not spin
+                // Terms that end as soon as they begin must not spin.
+                tokio::select! {
+                    () = stop.cancelled() => {}
+                    () = pause.sleep() => {}
+                }
             }
         }
     }

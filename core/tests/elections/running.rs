@@ -173,3 +173,17 @@ async fn a_leader_that_runs_obeys_a_request_and_queues_up_again() {
     assert_eq!(stage.counts(), (1, 1));
     drop((soon(third).await, second));
 }
+
+/// Also in the pause after terms that ended at once.
+#[tokio::test(start_paused = true)]
+async fn stop_is_heard_at_once_between_terms() {
+    let world = World::new();
+    let stop = CancellationToken::new();
+    let (election, told) = (world.election(), stop.clone());
+    let running = tokio::spawn(async move { election.run("v", told, |_: Term| std::future::ready(())).await });
+    sleep(TTL).await; // the pauses have grown to a second by now
+    let start = Instant::now();
+    stop.cancel();
+    timeout(TTL, running).await.expect("it ends").expect("no panic").expect("no error");
+    assert!(start.elapsed() < Duration::from_millis(50), "{:?}", start.elapsed());
+}
