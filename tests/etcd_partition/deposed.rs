@@ -130,6 +130,6 @@ async fn a_deposed_leader_that_is_cut_off_extends_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deposed_leader_that_goes_on_extends_nothing() {
     for release in [Release::Packaged, Release::V3_5] {
-        believes_nothing(release, false, 2).await;
+        believes_nothing(release, false, 1).await;
     }
 }
