@@ -17,8 +17,9 @@ use tokio::{
 
 use crate::{client::Client, ledger::Ledger};
 
-/// A call is given up after two seconds, a silent watch is looked after every four, and there may be two elections.
-const LIMIT: Duration = Duration::from_secs(15);
+/// A call is given up after two seconds, a silent watch is looked after every four, and there may be two elections
+/// with five seconds between them.
+const LIMIT: Duration = Duration::from_secs(20);
 
 /// Two clients at work.
 #[derive(Debug)]

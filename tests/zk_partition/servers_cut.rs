@@ -30,6 +30,10 @@ const STRIKES: [(Whom, Cut); 6] = [
     (Whom::LeaderFromItsPeers, Cut::Off),
 ];
 
+/// A leader that hears nothing still asks the others for their votes, and may be elected by them once more. That they cannot reach it they
+/// notice after `initLimit`, five seconds here. A session has to outlive both elections.
+const TTL: &str = "ttl=20s";
+
 /// One client is given the server that is cut off first, the other one another.
 async fn strike(world: &mut World, (whom, cut): (Whom, Cut)) -> u64 {
     let leader = world.leader().await;
@@ -37,7 +41,7 @@ async fn strike(world: &mut World, (whom, cut): (Whom, Cut)) -> u64 {
     let at = if leads { leader } else { (leader + 1) % 3 };
     let label = format!("{whom:?} {cut:?}");
     let all = [at, (at + 1) % 3, (at + 2) % 3];
-    let clients = [world.client(0, &all, "ttl=10s").await, world.client(1, &all, "ttl=10s").await];
+    let clients = [world.client(0, &all, TTL).await, world.client(1, &all, TTL).await];
     let load = Load::start(clients, 10, 10).await;
     load.goes_on("before").await;
     load.longest();
