@@ -12,7 +12,7 @@ use rustix::process::Signal;
 
 use crate::{
     ledger::{self, BODY, Term},
-    support::{Room, Running, found, text, until},
+    support::{Room, Running, found, send, text, until},
 };
 
 /// What a busy machine may add to the ttl.
@@ -104,6 +104,27 @@ impl Replicas {
         let terms = self.terms();
         let before = terms.into_iter().find(|term| term.token == before.token).expect("it was there");
         (position, before, took)
+    }
+
+    /// The next one of the faults that are the same on every backend, and what it takes to have all of them in line again.
+    pub fn fault(&mut self, round: u32) {
+        let (what, (position, _, took)) = match round % 5 {
+            0 => ("kill -9", self.harm(|_, leader| leader.process.signal(Signal::KILL))),
+            1 => ("stopped", self.harm(|_, leader| leader.process.signal(Signal::STOP))),
+            2 => ("resigns", self.harm(|room, _| assert!(room.run(&["resign", "-w", "20", "job"]).status.success()))),
+            3 => ("TERM", self.harm(|_, leader| leader.process.signal(Signal::TERM))),
+            _ => ("a killed watchdog", self.harm(|_, leader| send(leader.process.watchdog(), Signal::KILL))),
+        };
+        println!("{what}, round {round}: {took:?}");
+        match round % 5 {
+            0 | 3 => {
+                self.all.remove(position);
+                self.add();
+            }
+            1 => self.all[position].process.signal(Signal::CONT),
+            _ => {}
+        }
+        self.until_candidates(3);
     }
 
     /// Ends what is left, one after the other; everything was in order, and the observer has seen who led last.

@@ -13,7 +13,7 @@ use tenure_conformance::server::etcd::{Etcd, Release, Setup};
 use super::{room, start, until_queued};
 use crate::{
     replicas::{Replicas, rounds},
-    support::{Room, Running, found, send, text, until},
+    support::{Room, Running, found, text, until},
 };
 
 const TTL: Duration = Duration::from_secs(4);
@@ -27,23 +27,7 @@ async fn three_replicas_under_kill_stop_resign_and_term() {
     let etcd = start().await;
     let mut replicas = replicas(&etcd);
     for round in 0..rounds() {
-        let (position, _, took) = match round % 5 {
-            0 => replicas.harm(|_, leader| leader.process.signal(Signal::KILL)),
-            1 => replicas.harm(|_, leader| leader.process.signal(Signal::STOP)),
-            2 => replicas.harm(|room, _| assert_eq!(room.run(&["resign", "-w", "20", "job"]).status.code(), Some(0))),
-            3 => replicas.harm(|_, leader| leader.process.signal(Signal::TERM)),
-            _ => replicas.harm(|_, leader| send(leader.process.watchdog(), Signal::KILL)),
-        };
-        println!("fault {}, round {round}: {took:?}", round % 5);
-        match round % 5 {
-            0 | 3 => {
-                replicas.all.remove(position);
-                replicas.add();
-            }
-            1 => replicas.all[position].process.signal(Signal::CONT),
-            _ => {}
-        }
-        replicas.until_candidates(3);
+        replicas.fault(round);
     }
     replicas.end();
 }

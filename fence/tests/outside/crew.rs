@@ -3,7 +3,6 @@
 //! `TENURE_FENCE_SECONDS` says for how long, on each resource (8 unless set).
 
 use std::{
-    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
@@ -17,7 +16,7 @@ use tenure_core::FencingToken;
 use tokio::{sync::Mutex, time::sleep};
 
 use crate::{
-    lock::{TTL, coordinator},
+    lock::{TTL, coordinator, sqlite},
     resource::{Client, Resource, State, Wrong},
 };
 
@@ -40,7 +39,7 @@ struct Tally {
 
 struct Worker {
     number: usize,
-    folder: PathBuf,
+    lock: String,
     resource: Arc<dyn Resource>,
     dice: Dice,
     tally: Arc<Tally>,
@@ -54,13 +53,14 @@ pub(crate) async fn loses_nothing(resource: Arc<dyn Resource>) {
     let length = Duration::from_secs(number("TENURE_FENCE_SECONDS").unwrap_or(8));
     let seed = number("TENURE_FENCE_SEED").unwrap_or(u64::from(std::process::id()));
     let folder = tempfile::tempdir().expect("a folder");
-    drop(coordinator(folder.path(), "").await); // the file is made before eight of them want to
+    let lock = sqlite(folder.path());
+    drop(coordinator(&lock).await); // the file is made before eight of them want to
     let start = Instant::now();
     let stop = Arc::new(AtomicBool::new(false));
     let tallies: Vec<Arc<Tally>> = (0..WORKERS).map(|_| Arc::default()).collect();
     let worker = |number: usize| Worker {
         number,
-        folder: folder.path().to_owned(),
+        lock: lock.clone(),
         resource: resource.clone(),
         dice: Dice::new(seed ^ ((number as u64 + 1) << 32)),
         tally: tallies[number].clone(),
@@ -153,7 +153,7 @@ impl Worker {
     }
 
     async fn live(&self) {
-        let coordinator = coordinator(&self.folder, "").await;
+        let coordinator = coordinator(&self.lock).await;
         loop {
             let Ok(mut client) = self.resource.client().await else {
                 sleep(Duration::from_millis(20)).await;

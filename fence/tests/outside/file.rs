@@ -8,7 +8,6 @@ use tenure_fence::{Refusal, file::FencedFile};
 
 use crate::{
     crew::loses_nothing,
-    paused::paused,
     resource::{Client, Resource, State, Wrong, unknown},
 };
 
@@ -28,7 +27,7 @@ struct Own {
     fence: bool,
 }
 
-fn files(fence: bool) -> Arc<dyn Resource> {
+pub(crate) fn files(fence: bool) -> Arc<dyn Resource> {
     Arc::new(Files { folder: tempfile::tempdir().expect("a folder"), fence })
 }
 
@@ -64,11 +63,6 @@ fn wrong(refusal: Refusal<std::io::Error>) -> Wrong {
         Refusal::Fenced(fenced) => Wrong::Fenced(fenced),
         Refusal::Failed(error) => panic!("{error}"),
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_paused_holder_is_refused_by_a_file() {
-    paused([files(true), files(true)], [files(false), files(false)]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

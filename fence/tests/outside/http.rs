@@ -23,7 +23,6 @@ use tokio::{net::TcpListener, task::JoinHandle};
 
 use crate::{
     crew::loses_nothing,
-    paused::paused,
     resource::{Client, Resource, State, Wrong, cut, proxy, unknown, web},
 };
 
@@ -65,7 +64,7 @@ async fn serve(app: Router) -> (SocketAddr, JoinHandle<()>) {
     (address, tokio::spawn(async move { axum::serve(listener, app).await.expect("it serves") }))
 }
 
-async fn service(fence: bool) -> Arc<dyn Resource> {
+pub(crate) async fn service(fence: bool) -> Arc<dyn Resource> {
     let folder = tempfile::tempdir().expect("a folder");
     let marks = SqliteMarks::open(folder.path().join("marks.db")).expect("it opens");
     let app = texts(Text::default());
@@ -116,12 +115,6 @@ impl Client for Own {
     async fn write(&mut self, token: FencingToken, state: &State) -> Result<(), Wrong> {
         self.send(token, self.client.put(&self.url).body(state.text())).await.map(drop)
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_paused_holder_is_refused_by_a_service() {
-    let fenced = [service(true).await, service(true).await];
-    paused(fenced, [service(false).await, service(false).await]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,17 +1,20 @@
-//! The lock: a real backend, with the shortest ttl.
+//! The lock: a real backend, with a short ttl.
 
 use std::{path::Path, time::Duration};
 
-use tenure_core::{Coordinator, Drivers};
-use tenure_sqlite::SqliteDriver;
+use tenure_core::Coordinator;
 
-/// The ttl of the lock.
+/// The ttl of the lock on SQLite: the shortest there is.
 pub(crate) const TTL: Duration = Duration::from_secs(1);
 
+/// A file in the folder.
+pub(crate) fn sqlite(folder: &Path) -> String {
+    format!("sqlite:{}?ttl=1s", folder.join("lock.db").display())
+}
+
 /// A coordinator of its own session.
-pub(crate) async fn coordinator(folder: &Path, more: &str) -> Coordinator {
-    let url = format!("sqlite:{}?ttl=1s{more}", folder.join("lock.db").display());
-    Drivers::new().with(SqliteDriver).connect(&url.parse().expect("a good URL")).await.expect("it opens")
+pub(crate) async fn coordinator(url: &str) -> Coordinator {
+    tenure::connect(url).await.expect("it opens")
 }
 
 /// Bounds a wait: longer than anything here takes on a slow machine.

@@ -19,7 +19,6 @@ use tenure_fence::{
 use crate::{
     crew::loses_nothing,
     lock::within,
-    paused::paused,
     resource::{Client, Resource, State, Wrong, cut, provide, proxy, unknown, web},
 };
 
@@ -28,7 +27,7 @@ struct Memory {
     fence: bool,
 }
 
-struct Bucket {
+pub(crate) struct Bucket {
     server: S3,
     proxy: Proxy,
     fence: bool,
@@ -61,11 +60,11 @@ fn own(store: Arc<dyn ObjectStore>, fence: bool) -> Box<dyn Client> {
     Box::new(Own { object: FencedObject::new(store.clone(), place()), store, fence, seen: None })
 }
 
-fn memory(fence: bool) -> Arc<dyn Resource> {
+pub(crate) fn memory(fence: bool) -> Arc<dyn Resource> {
     Arc::new(Memory { store: Arc::new(InMemory::new()), fence })
 }
 
-async fn bucket(fence: bool) -> Bucket {
+pub(crate) async fn bucket(fence: bool) -> Bucket {
     let server = S3::start().await;
     let made = web()
         .build()
@@ -153,17 +152,6 @@ fn wrong(refusal: Refusal<Error>) -> Wrong {
 
 const OLD: FencingToken = FencingToken::new(7);
 const NEW: FencingToken = FencingToken::new(8);
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_paused_holder_is_refused_by_an_object_in_memory() {
-    paused([memory(true), memory(true)], [memory(false), memory(false)]).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_paused_holder_is_refused_by_an_object_in_s3() {
-    let fenced: [Arc<dyn Resource>; 2] = [Arc::new(bucket(true).await), Arc::new(bucket(true).await)];
-    paused(fenced, [Arc::new(bucket(false).await), Arc::new(bucket(false).await)]).await;
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn eight_workers_lose_nothing_in_objects_in_memory() {

@@ -15,7 +15,6 @@ use tokio_postgres::{Client as Connection, Error, NoTls, types::Type};
 
 use crate::{
     crew::loses_nothing,
-    paused::paused,
     resource::{Client, Resource, State, Wrong, cut, proxy, unknown},
 };
 
@@ -25,7 +24,7 @@ mod pooled;
 mod sql;
 
 /// One row in a database.
-struct Row {
+pub(crate) struct Row {
     server: Postgres,
     proxy: Proxy,
     bouncer: Option<PgBouncer>,
@@ -70,7 +69,7 @@ fn is_fenced<T: fmt::Debug>(answer: Result<T, Refusal<Error>>, winner: u64) {
     assert_eq!(answer.expect_err("too old").fenced().expect("by the fence").winner, token(winner));
 }
 
-async fn row(fence: bool, pooled: bool) -> Row {
+pub(crate) async fn row(fence: bool, pooled: bool) -> Row {
     let server = server(TABLE).await;
     let bouncer = if pooled { Some(PgBouncer::start(&server).await) } else { None };
     let behind = bouncer.as_ref().map_or(server.address, |bouncer| bouncer.address);
@@ -124,12 +123,6 @@ fn wrong(refusal: Refusal<Error>) -> Wrong {
         Refusal::Fenced(fenced) => Wrong::Fenced(fenced),
         Refusal::Failed(error) => unknown(error),
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_paused_holder_is_refused_by_postgres() {
-    let fenced: [Arc<dyn Resource>; 2] = [Arc::new(row(true, false).await), Arc::new(row(true, true).await)];
-    paused(fenced, [Arc::new(row(false, false).await), Arc::new(row(false, true).await)]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

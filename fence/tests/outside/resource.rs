@@ -60,7 +60,7 @@ pub(crate) trait Resource: Debug + Send + Sync {
 }
 
 #[async_trait]
-pub(crate) trait Client {
+pub(crate) trait Client: Send {
     async fn read(&mut self, token: FencingToken) -> Result<State, Wrong>;
     /// Writes what is based on the last read.
     async fn write(&mut self, token: FencingToken, state: &State) -> Result<(), Wrong>;

@@ -16,7 +16,7 @@ use tokio::sync::{Notify, Semaphore};
 
 use super::serve;
 use crate::{
-    lock::{coordinator, within},
+    lock::{coordinator, sqlite, within},
     resource::web,
 };
 
@@ -117,7 +117,7 @@ async fn resources_are_what_the_service_says() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_sends_the_token_of_its_lock() {
     let folder = tempfile::tempdir().expect("a folder");
-    let guard = coordinator(folder.path(), "").await.lock("a").await.expect("granted");
+    let guard = coordinator(&sqlite(folder.path())).await.lock("a").await.expect("granted");
     let mut request = http::Request::put("/a").body(()).expect("a request");
     request.set_token(&guard).expect("held");
     assert_eq!(token(request.headers()), Ok(Some(guard.token())));
