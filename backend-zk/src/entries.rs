@@ -22,8 +22,8 @@ use tenure_core::{ContenderId, Entered, Error, ErrorKind, QueueName, Result, Sna
 use tokio::join;
 
 use crate::{
-    error::{Fault, Refusal, if_there, settled, unexpected},
-    keys::{path_of, paths_with, prefix, snapshot},
+    error::{Fault, Refusal, if_there, settled, unexpected, used_up},
+    keys::{has_place, path_of, paths_with, prefix, snapshot},
     link::{Children, Kind, Link, Node},
     places::{Place, Seat, Stray},
     session::Shared,
@@ -95,7 +95,7 @@ async fn append(
     if paths_with(queue, id, &children).len() > 1 {
         return one_of_several(session, queue, id, place).await;
     }
-    entered(session, (id, &entry), &node, snapshot(revision, queue, &children)).map(Some)
+    entered(session, (id, queue, &entry), &node, snapshot(revision, queue, &children)).await.map(Some)
 }
 
 /// There are several entries with the id of the one just made: one of an earlier try, which came late and yet first, or of another session.
@@ -121,10 +121,20 @@ async fn look_again(session: &Shared, queue: &str, id: &ContenderId, entry: &str
     };
     let found = session.attempt(both).await?.map_err(|refusal| refusal.into_error(entry))?;
     let Some((node, children)) = found.filter(|(node, _)| node.owner == session.id) else { return Ok(None) };
-    entered(session, (id, entry), &node, snapshot(revision, queue, &children)).map(Some)
+    entered(session, (id, queue, entry), &node, snapshot(revision, queue, &children)).await.map(Some)
 }
 
-fn entered(session: &Shared, (id, entry): (&ContenderId, &str), node: &Node, snapshot: Snapshot) -> Result<Entered> {
+/// Tells of our entry. One whose number is not its own alone might be passed by who comes later, so it is taken back.
+async fn entered(
+    session: &Shared,
+    (id, queue, entry): (&ContenderId, &str, &str),
+    node: &Node,
+    snapshot: Snapshot,
+) -> Result<Entered> {
+    if !has_place(entry, &prefix(queue, id)) {
+        remove(session, entry).await?;
+        return Err(used_up(queue));
+    }
     let token = token(node)?;
     session.places.seated(id, Seat { path: entry.to_owned(), token, is_first: is_first(entry, &snapshot) });
     Ok(Entered { token, version: version(node), snapshot })

@@ -113,10 +113,7 @@ impl Refusal {
     pub(crate) fn into_error(self, path: &str) -> Error {
         let (kind, message) = match self {
             Self::NoNode => (ErrorKind::Unavailable, format!("the node {path} of ZooKeeper was removed meanwhile")),
-            Self::NodeExists => (
-                ErrorKind::Unexpected,
-                format!("the counter of the node {path} of ZooKeeper is used up: remove it once nobody is in it"),
-            ),
+            Self::NodeExists => return used_up(path),
             Self::BadVersion => (ErrorKind::Unavailable, format!("the node {path} of ZooKeeper was changed meanwhile")),
             Self::NoRights => (
                 ErrorKind::Denied,
@@ -162,6 +159,13 @@ pub(crate) fn if_there<T>(answer: Result<T, Fault>) -> Result<Option<T>, Fault> 
 
 pub(crate) fn lost(why: impl Into<String>) -> Error {
     Error::new(ErrorKind::SessionLost, why)
+}
+
+/// There is no number any more by which an entry of this queue would come after all others.
+pub(crate) fn used_up(queue: &str) -> Error {
+    unexpected(format!(
+        "the counter of the node {queue} of ZooKeeper is used up: remove the node once nobody is in it, and enter again; tokens go on rising"
+    ))
 }
 
 pub(crate) fn config(message: impl Into<String>) -> Error {

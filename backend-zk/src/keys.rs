@@ -7,7 +7,8 @@
 //!
 //! The order is that of the ten digits. The servers count them per queue in the order of the transactions, so it is the order of `czxid` too
 //! (contract clauses 1 and 2), and a list of names is enough to know it. The count begins anew if the node of the queue is removed,
-//! which takes that nobody is in it, and ends after 2^31: then the servers refuse to append, and nothing is ever out of order.
+//! which takes that nobody is in it, and ends at 2^31 - 1. After that the servers give this number again and again, or numbers below zero, and
+//! refuse nothing: who came last could be the first. So nobody of ours stays in a queue under such a number (`has_place`).
 
 use tenure_core::{Contender, ContenderId, QueueName, Snapshot};
 
@@ -96,8 +97,15 @@ pub(crate) fn is_in(who: &Contender, incarnation: i64) -> bool {
     who.key.rsplit_once('@').is_some_and(|(_, known)| known == format!("{incarnation:x}"))
 }
 
-/// The place in its queue of a node of this name; `None` for what is no entry. Some servers went on counting below zero after 2^31: what
-/// has a sign comes later than what has none.
+/// Whether the number at the end of this path, which begins with the prefix, is one that no other entry of the queue has or will have. The last
+/// one that the servers count to is not: they give it again.
+pub(crate) fn has_place(entry: &str, prefix: &str) -> bool {
+    let number = entry.strip_prefix(prefix).and_then(|number| number.parse::<i32>().ok());
+    number.is_some_and(|number| (0..i32::MAX).contains(&number))
+}
+
+/// The place in its queue of a node of this name; `None` for what is no entry. After 2^31 - 1 the servers may count below zero: what has
+/// a sign comes later than what has none.
 fn sequence(name: &str) -> Option<u64> {
     let (rest, digits) = name.split_at_checked(name.len().checked_sub(DIGITS)?)?;
     let number: u64 = digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok())??;
@@ -146,6 +154,20 @@ mod tests {
         assert!(is_in(&seen.queue[2], 0x2a) && !is_in(&seen.queue[2], 0x2b));
         assert_eq!(paths_with("/n/q", &id, &children(&names)), [format!("/n/q/{ours}")]);
         assert_eq!(format!("{}0000000010", prefix("/n/q", &id)), format!("/n/q/{ours}"));
+    }
+
+    #[test]
+    fn the_last_number_and_those_below_zero_are_nobodys_place() {
+        let prefix = prefix("/n/q", &ContenderId::random(Mode::Write));
+        for (number, has) in [
+            ("0000000000", true),
+            ("2147483646", true),
+            ("2147483647", false),
+            ("-2147483648", false),
+            ("-000000001", false),
+        ] {
+            assert_eq!(has_place(&format!("{prefix}{number}"), &prefix), has, "{number}");
+        }
     }
 
     #[test]

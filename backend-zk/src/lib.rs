@@ -49,8 +49,9 @@
 //!   within a thirty-second of the session's timeout; one host name stands for one server. A name that stands for several (a balancer) may
 //!   lead to another server than was asked, and a session that is shortened by it is lost as soon as that is seen, not before.
 //! * The node of a queue is a container: the servers remove it once nobody has been in it for a minute. Namespaces stay.
-//! * After 2^31 entries in one queue without a moment when it was empty for long enough to be removed, the servers refuse new ones; the
-//!   error says so.
+//! * After 2^31 - 1 entries in one queue without a moment when it was empty for long enough to be removed, the servers have no new numbers for
+//!   more, and give the last one again and again. Then an entry is taken back at once, with an error that says what to do; those before it
+//!   stay in their order.
 //! * Whoever may write the namespace may do anything to the locks in it. Nodes made by hand in a queue block it if they end in ten digits,
 //!   until they are removed.
 //! * A restore from a backup is noticed by a session that outlives it, once it enters a queue again, and not before: stop all users first.

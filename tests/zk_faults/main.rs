@@ -12,6 +12,7 @@ mod grants;
 mod late;
 mod loss;
 mod outage;
+mod overflow;
 mod queues;
 mod reconnect;
 mod restore;

@@ -72,6 +72,27 @@ impl Operator {
         self.call(1, request).await.unwrap_or_else(|code| panic!("{path} is not created: {code}"));
     }
 
+    /// Makes nodes that stay, whose names end in the next numbers of what they are in; returns their paths. All are asked for before the first
+    /// one is answered.
+    ///
+    /// # Panics
+    /// If one cannot be made.
+    pub async fn append_all(&mut self, prefixes: &[&str]) -> Vec<String> {
+        for prefix in prefixes {
+            let anyone = Request::default().bytes(prefix.as_bytes()).bytes(b"").int(1).int(31);
+            let request = anyone.bytes(b"world").bytes(b"anyone").int(2);
+            let request = Request::default().int(1).int(1).then(&request).framed();
+            self.stream.write_all(&request).await.expect("the server reads");
+        }
+        let mut paths = Vec::new();
+        for prefix in prefixes {
+            let answer = timeout(LIMIT, self.receive()).await.ok().flatten().expect("the server answers");
+            let made = checked(answer).unwrap_or_else(|code| panic!("{prefix} is not appended: {code}"));
+            paths.push(text(made));
+        }
+        paths
+    }
+
     /// Removes a node.
     ///
     /// # Panics
@@ -159,18 +180,30 @@ impl Operator {
 
     async fn try_call(&mut self, kind: i32, request: Request) -> Option<Result<Answer, i32>> {
         let request = Request::default().int(1).int(kind).then(&request);
-        let mut answer = timeout(LIMIT, self.exchange(request)).await.ok().flatten()?;
-        let (_number, _zxid, code) = (answer.int(), answer.long(), answer.int());
-        Some(if code == 0 { Ok(answer) } else { Err(code) })
+        timeout(LIMIT, self.exchange(request)).await.ok().flatten().map(checked)
     }
 
     async fn exchange(&mut self, request: Request) -> Option<Answer> {
         self.stream.write_all(&request.framed()).await.ok()?;
+        self.receive().await
+    }
+
+    async fn receive(&mut self) -> Option<Answer> {
         let length = self.stream.read_i32().await.ok()?;
         let mut answer = vec![0; usize::try_from(length).ok()?];
         self.stream.read_exact(&mut answer).await.ok()?;
         Some(Answer::new(answer))
     }
+}
+
+/// The answer without its head, or the code of what is wrong.
+fn checked(mut answer: Answer) -> Result<Answer, i32> {
+    let (_number, _zxid, code) = (answer.int(), answer.long(), answer.int());
+    if code == 0 { Ok(answer) } else { Err(code) }
+}
+
+fn text(mut answer: Answer) -> String {
+    String::from_utf8(answer.bytes()).expect("it is text")
 }
 
 fn value(mut answer: Answer) -> (Vec<u8>, Stat) {
