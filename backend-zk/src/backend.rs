@@ -3,7 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use tenure_core::{Backend, Clock, Config, Error, Opened, Result, Strength, async_trait};
-use tokio::{join, time::timeout};
+use tokio::{
+    join,
+    time::{Instant, timeout, timeout_at},
+};
 
 use crate::{
     config::Settings,
@@ -45,17 +48,18 @@ impl ZkBackend {
         Ok(Self { hosts, keys, clock: clock.clone(), connect_timeout })
     }
 
-    /// One try to open a session, on this server. The others are asked meanwhile whether they would grant as much.
+    /// One try to open a session, on this server, all within the limit: or two slow servers use up what a third one needs. The others are asked
+    /// meanwhile whether they would grant as much.
     async fn open_once(&self, at: usize, ttl: Duration, limit: Duration) -> Result<Opened, Failure> {
         let wanted = timeout_for(ttl);
-        let sent = self.clock.now();
+        let (sent, end) = (self.clock.now(), Instant::now() + limit);
         let link = self.hosts.connect(at, wanted, None, limit).await?;
         let host = link.host.clone();
         if let Err(failure) = check_grant(&host, link.granted, wanted) {
             let _ = timeout(limit, link.close()).await;
             return Err(failure);
         }
-        let begin = timeout(limit, Shared::begin(&self.hosts, &self.keys, &self.clock, link, sent));
+        let begin = timeout_at(end, Shared::begin(&self.hosts, &self.keys, &self.clock, link, sent));
         let (begun, others) = join!(begin, self.hosts.ask_others(at, wanted, PATIENCE.min(limit)));
         let session = ZkSession(begun.unwrap_or_else(|_| Err(Failure::silent(&host, limit)))?);
         if let Err(failure) = others {

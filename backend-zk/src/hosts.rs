@@ -36,8 +36,8 @@ struct Servers {
     tls: Option<Tls>,
     /// Where the next session is opened: anywhere at first, so that not everybody is on the first one.
     current: AtomicUsize,
-    /// Which ones were asked what they grant.
-    asked: Mutex<Vec<bool>>,
+    /// The longest session that each of them was seen to grant.
+    granted: Mutex<Vec<Duration>>,
 }
 
 impl Hosts {
@@ -49,8 +49,8 @@ impl Hosts {
             Failure::new(ErrorKind::Config, Blame::Request, message).because(why)
         })?;
         let anywhere = usize::from_str_radix(&random_hex()[..4], 16).unwrap_or(0) % hosts.len();
-        let asked = Mutex::new(vec![false; hosts.len()]);
-        Ok(Self(Arc::new(Servers { hosts, way, tls, current: anywhere.into(), asked })))
+        let granted = Mutex::new(vec![Duration::ZERO; hosts.len()]);
+        Ok(Self(Arc::new(Servers { hosts, way, tls, current: anywhere.into(), granted })))
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -88,12 +88,12 @@ impl Hosts {
         self.0.connect(at, wanted, session, limit).await
     }
 
-    /// Asks those that were not asked yet what they grant, and waits for their answers a little. One that is not there is asked before a
+    /// Asks those that were not seen to grant as much what they grant, and waits for their answers a little. One that is not there is asked before a
     /// session is moved there.
     pub(crate) async fn ask_others(&self, than: usize, wanted: Duration, patience: Duration) -> Result<(), Failure> {
-        let unasked = self.0.asked.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let granted = self.0.granted.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut asking = JoinSet::new();
-        for at in (0..self.count()).filter(|at| *at != than && !unasked[*at]) {
+        for at in (0..self.count()).filter(|at| *at != than && granted[*at] < wanted) {
             let servers = self.0.clone();
             asking.spawn(async move { servers.ask(at, wanted, patience * 10).await });
         }
@@ -175,7 +175,8 @@ impl Servers {
 
     fn check(&self, at: usize, granted: Duration, wanted: Duration) -> Result<(), Failure> {
         check_grant(&self.hosts[at], granted, wanted)?;
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner)[at] = true;
+        let mut longest = self.granted.lock().unwrap_or_else(PoisonError::into_inner);
+        longest[at] = longest[at].max(granted);
         Ok(())
     }
 }

@@ -8,7 +8,12 @@ use tenure_conformance::{
 };
 use tenure_core::{Error, ErrorKind};
 use tenure_tests::on_zk::{connect, coordinator};
-use tokio::time::timeout;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+    task::JoinSet,
+    time::{sleep, timeout},
+};
 
 /// One sentence of the right kind, within the limit.
 async fn refused(hosts: &str, settings: &str, limit: Duration) -> Error {
@@ -76,6 +81,53 @@ async fn servers_that_are_not_there_or_do_not_answer_are_told_within_the_limit()
         coordinator.lock("x").await.expect("granted").release().await.expect("released");
         assert!(start.elapsed() < Duration::from_secs(4), "{hosts}: {:?}", start.elapsed());
     }
+}
+
+/// Lets everybody in, so late, and never says another word.
+async fn slow_and_then_silent(late: Duration) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut asked = [0; 20];
+                stream.read_exact(&mut asked).await?; // a length, a version, a zxid, and a session timeout
+                sleep(late).await;
+                let mut answer = [0; 41];
+                answer[3] = 37;
+                answer[8..12].copy_from_slice(&asked[16..]);
+                (answer[19], answer[23]) = (7, 16); // a session, and the length of its password
+                stream.write_all(&answer).await?;
+                let pong = [0, 0, 0, 16, 0xff, 0xff, 0xff, 0xfe, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+                stream.write_all(&pong).await?; // to the ping with which a client begins
+                stream.read_to_end(&mut Vec::new()).await
+            });
+        }
+    });
+    address
+}
+
+/// However long each step with one of them takes, within the limits: what is left is enough for the last one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn servers_that_are_slow_and_then_silent_leave_time_for_one_that_serves() {
+    let zookeeper = Setup::single().start().await;
+    let mut hosts = Vec::new();
+    for _ in 0..4 {
+        hosts.push(slow_and_then_silent(Duration::from_millis(900)).await);
+    }
+    hosts.push(zookeeper.hosts());
+    let (hosts, mut connecting) = (hosts.join(","), JoinSet::new());
+    for _ in 0..12 {
+        // Each begins at one of the five, whichever; and has a second for it.
+        let hosts = hosts.clone();
+        connecting.spawn(async move {
+            let start = Instant::now();
+            let coordinator = coordinator(&hosts, "connect_timeout=6s&ttl=10s").await;
+            (start.elapsed(), coordinator)
+        });
+    }
+    let slowest = connecting.join_all().await.iter().map(|(took, _)| *took).max();
+    println!("connected by way of four that are silent after {slowest:?} at most");
 }
 
 /// A server that is cut off from the majority may answer reads, if it is told to. Whatever it says is not used.

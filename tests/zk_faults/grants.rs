@@ -44,6 +44,25 @@ async fn one_server_that_grants_less_than_the_others_is_refused_when_a_session_i
     }
 }
 
+/// What was seen for a short session says nothing about a longer one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_is_asked_again_for_a_longer_session() {
+    let long = Setup::single().start().await;
+    let short = Setup::single().with(&["maxSessionTimeout=4000"]).start().await;
+    let hosts = config(&format!("{},{}", long.hosts(), short.hosts()), "");
+    for _ in 0..8 {
+        // Each begins at one of the two, whichever.
+        let backend = ZkBackend::connect(&hosts, &Clock::system(), false).expect("good settings");
+        for _ in 0..2 {
+            let opened = backend.open(Duration::from_secs(2)).await.expect("both grant that");
+            opened.session.close().await.expect("closed");
+        }
+        let error = backend.open(Duration::from_secs(5)).await.expect_err("one grants less");
+        assert_eq!(error.kind(), ErrorKind::Config);
+        assert!(error.to_string().contains(&format!("{} grants sessions of 4s at most", short.hosts())), "{error}");
+    }
+}
+
 async fn restart_with(zookeeper: &mut Zookeeper, longest: &str) {
     zookeeper.nodes[0].process.kill();
     let file = zookeeper.folder().join("n0.cfg");
