@@ -7,6 +7,7 @@ use tenure::{Coordinator, ErrorKind, FencingToken, Result, TokenGate};
 use tenure_conformance::server::{
     Place,
     etcd::{Release, Setup},
+    zookeeper::{self, Copied},
 };
 use tenure_tests::on_etcd::restore;
 
@@ -46,10 +47,24 @@ async fn others_are_refused(url: &str, base: u64) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn from_every_backend_to_the_next_and_around_again() {
     let _alone = crate::alone().await;
-    let (places, gate) = (Place::shared().await, TokenGate::new());
+    let places = Place::shared().await;
+    travel(places.iter().chain(&places)).await;
+}
+
+/// The two that serve a cluster.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn from_etcd_to_zookeeper_and_back() {
+    let _alone = crate::alone().await;
+    let (etcd, zk) = (Place::etcd("etcd x3", 3).await, Place::zk("zk x3").await);
+    travel([&etcd, &zk, &etcd, &zk]).await;
+}
+
+/// From each of them to the next, as the page says.
+async fn travel(stops: impl IntoIterator<Item = &Place>) {
+    let gate = TokenGate::new();
     let mut base = 1000; // so that the first one has something to be refused for
     let mut stale = FencingToken::new(0);
-    for stop in places.iter().chain(&places) {
+    for stop in stops {
         let url = stop.url("namespace=moving&ttl=10s");
         let users = connect(&url, base).await.unwrap_or_else(|error| panic!("{}: {}", stop.label, error.report()));
         others_are_refused(&url, base).await;
@@ -67,7 +82,7 @@ async fn from_every_backend_to_the_next_and_around_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn through_a_restore_and_on_to_another_backend_and_back() {
+async fn through_a_restore_of_etcd_and_on_to_another_backend_and_back() {
     let _alone = crate::alone().await;
     let (mut etcd, gate) = (Setup::single(Release::V3_5).start().await, TokenGate::new());
     let url = format!("etcd://{}/moving?ttl={}s", etcd.hosts(), TTL.as_secs());
@@ -86,10 +101,44 @@ async fn through_a_restore_and_on_to_another_backend_and_back() {
     let last = work(&users, &gate, 3).await;
     println!("etcd, restored: {lost} before, {last} after");
     users.close().await.expect("closed");
-    for (at, elsewhere) in [Place::sqlite().url("ttl=10s"), url].iter().enumerate() {
-        let base = highest(&gate);
-        let users = connect(elsewhere, base).await.expect("connected");
-        let last = work(&users, &gate, 3).await;
+    let zk = Place::zk("zk x3").await;
+    there_and_back(&gate, &[zk.url("ttl=10s"), url]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn through_a_restore_of_zookeeper_and_on_to_another_backend_and_back() {
+    let _alone = crate::alone().await;
+    let (mut zookeeper, gate) = (zookeeper::Setup::single().start().await, TokenGate::new());
+    let url = format!("zk://{}/moving?ttl={}s", zookeeper.hosts(), TTL.as_secs());
+    let users = connect(&url, 1000).await.expect("connected");
+    work(&users, &gate, 3).await;
+    users.close().await.expect("closed");
+    zookeeper.restart_with(Copied::Kept).await;
+    let users = connect(&url, 1000).await.expect("connected");
+    let lost = work(&users, &gate, 20).await; // and this is what the backup does not know of
+    users.close().await.expect("closed");
+    zookeeper.restart_with(Copied::Restored).await;
+    let old = connect(&url, 1000).await.expect("it is stored as it was");
+    let again = old.lock("invoices").await.expect("granted").token();
+    assert!(again < lost, "nothing was forgotten: {again} after {lost}");
+    assert!(gate.admit(again).is_err(), "without a higher base tokens come again");
+    old.close().await.expect("closed");
+    let base = highest(&gate);
+    assert_eq!(base, lost.get());
+    let users = once_the_old_sessions_are_over(&url, base).await;
+    others_are_refused(&url, base).await;
+    let last = work(&users, &gate, 3).await;
+    println!("zk, restored: {lost} before, {last} after");
+    users.close().await.expect("closed");
+    there_and_back(&gate, &[Place::etcd("etcd", 1).await.url("ttl=10s"), url]).await;
+}
+
+/// Each time with what the resource has seen as the base.
+async fn there_and_back(gate: &TokenGate, stops: &[String]) {
+    for (at, stop) in stops.iter().enumerate() {
+        let base = highest(gate);
+        let users = connect(stop, base).await.expect("connected");
+        let last = work(&users, gate, 3).await;
         println!("stop {at}: token_base {base}, last token {last}");
         users.close().await.expect("closed");
     }

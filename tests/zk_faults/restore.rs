@@ -1,16 +1,14 @@
 //! The data of the server is replaced by an older copy, under a session that lives on.
 
-use std::{path::Path, process::Command, time::Duration};
+use std::time::Duration;
 
-use tenure_conformance::{queue, server::zookeeper::Setup};
+use tenure_conformance::{
+    queue,
+    server::zookeeper::{Copied, Setup},
+};
 use tenure_core::{ContenderId, ErrorKind, Mode};
 use tenure_tests::on_zk::session;
 use tokio::time::{Instant, sleep};
-
-fn copy(from: &Path, to: &Path) {
-    let copied = Command::new("cp").args(["-a", "--"]).args([from, to]).status().expect("it runs");
-    assert!(copied.success());
-}
 
 /// Tokens may come again; so nothing more is bound to the session.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -18,19 +16,10 @@ async fn a_session_that_outlives_a_restore_is_lost_with_its_next_entry() {
     let mut zookeeper = Setup::single().start().await;
     let session = session(&zookeeper.hosts(), Duration::from_secs(40)).await.session;
     let name = queue("x");
-    let (data, backup) = (zookeeper.folder().join("n0"), zookeeper.folder().join("backup"));
     let end = Instant::now() + Duration::from_secs(20);
     let mut entered = Err(());
     for restored in [false, true] {
-        zookeeper.nodes[0].process.kill();
-        if restored {
-            std::fs::remove_dir_all(&data).expect("removed");
-            copy(&backup, &data);
-        } else {
-            copy(&data, &backup);
-        }
-        zookeeper.nodes[0].process.restart().expect("it starts");
-        assert!(zookeeper.serves(Duration::from_secs(10)).await);
+        zookeeper.restart_with(if restored { Copied::Restored } else { Copied::Kept }).await;
         for _ in 0..30 {
             let id = ContenderId::random(Mode::Write);
             loop {

@@ -20,11 +20,13 @@ fn script(from: &str, to: &Place) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_commands_on_the_page_move_a_resource() {
+async fn the_commands_on_the_page_move_a_resource_and_bring_it_back() {
     let _alone = crate::alone().await;
     let places = Place::shared().await;
+    let back = places.iter().rev().skip(1);
+    let way: Vec<_> = places.iter().chain(back).collect();
     let mut before = 0; // the base of the old place, which came from the one before it
-    for pair in places.windows(2) {
+    for pair in way.windows(2) {
         let [from, to] = pair else { unreachable!("windows of two") };
         let room = Room::on(from.url(&format!("ttl=10s&token_base={before}")));
         for _ in 0..20 {

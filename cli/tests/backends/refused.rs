@@ -70,6 +70,18 @@ fn another_token_base(place: &Place) {
     refused(&room.url(), &[("TENURE_TOKEN_BASE", "7")], CONFIG, "token_base = 7, but this namespace has 0");
 }
 
+/// Only the servers know that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_ttl_that_the_servers_do_not_grant() {
+    let _alone = crate::alone().await;
+    let zookeeper = zookeeper::Setup::single().start().await;
+    let (url, says) = (format!("zk://{}/n?ttl=1h", zookeeper.hosts()), "grants sessions of 1m at most");
+    refused(&url, &[], CONFIG, says);
+    refused(&url, &[], CONFIG, "write ttl = 42s or less, or raise its maxSessionTimeout");
+    let room = Room::on(url.replace("1h", "42s"));
+    assert_eq!(room.run(&["lock", "job", "true"]).status.code(), Some(0), "what is to be written does not work");
+}
+
 /// Schemes of backends over a network. A new one is a line here.
 const NETWORKED: [&str; 2] = ["etcd", "zk"];
 

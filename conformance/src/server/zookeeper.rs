@@ -171,6 +171,15 @@ impl Setup {
     }
 }
 
+/// What is done with a copy of a server's data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Copied {
+    /// It is made.
+    Kept,
+    /// It takes the place of the data.
+    Restored,
+}
+
 /// Running servers.
 #[derive(Debug)]
 pub struct Zookeeper {
@@ -188,6 +197,23 @@ impl Zookeeper {
     /// Where their data is.
     pub fn folder(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// Kills the first one, and keeps a copy of its data as it is then, or puts that back in its place; then starts it again.
+    ///
+    /// # Panics
+    /// If that does not work.
+    pub async fn restart_with(&mut self, data: Copied) {
+        let (original, copy) = (self.folder().join("n0"), self.folder().join("backup"));
+        self.nodes[0].process.kill();
+        let (from, to) = if data == Copied::Kept { (original, copy) } else { (copy, original) };
+        if to.exists() {
+            fs::remove_dir_all(&to).expect("removed");
+        }
+        let copied = std::process::Command::new("cp").args(["-a", "--"]).args([from, to]).status();
+        assert!(copied.expect("it runs").success());
+        self.nodes[0].process.restart().expect("it starts");
+        assert!(self.serves(SOON).await);
     }
 
     /// Waits until all serve.

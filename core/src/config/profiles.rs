@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt};
 
 use serde::Deserialize;
 
-use super::{layer::Layer, located, refusal, table, table::Value};
+use super::{layer::Layer, located, refusal, table, table::Table};
 use crate::error::Result;
 
 /// What a `tenure.toml` holds: settings for everybody, and profiles that say what is different in them. Read from any serde format.
@@ -28,9 +28,9 @@ use crate::error::Result;
 #[derive(Clone, Default, Deserialize)]
 pub struct Profiles {
     #[serde(default)]
-    profile: BTreeMap<String, BTreeMap<String, Value>>,
+    profile: BTreeMap<String, Table>,
     #[serde(flatten)]
-    common: BTreeMap<String, Value>,
+    common: Table,
 }
 
 /// Only names: there may be passwords in it.

@@ -1,8 +1,11 @@
 //! Tables, as TOML, JSON and the like have them.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
-use serde::{Deserialize, Deserializer, de::Error as _};
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error as _, MapAccess, Visitor},
+};
 
 use super::{Config, Setting, layer::Layer, refusal};
 use crate::error::Result;
@@ -32,8 +35,37 @@ impl Value {
     }
 }
 
+/// Keys and their values. JSON and others leave it to the reader what a key that stands there twice means: here it is refused.
+#[derive(Clone, Default)]
+pub(super) struct Table(BTreeMap<String, Value>);
+
+impl<'de> Deserialize<'de> for Table {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries;
+        impl<'de> Visitor<'de> for Entries {
+            type Value = Table;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a table of settings")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Table, A::Error> {
+                let mut table = BTreeMap::new();
+                while let Some((key, value)) = map.next_entry::<String, _>()? {
+                    if table.contains_key(&key) {
+                        return Err(A::Error::custom(refusal(format!("'{key}' is written twice: leave one out"))));
+                    }
+                    table.insert(key, value);
+                }
+                Ok(Table(table))
+            }
+        }
+        deserializer.deserialize_map(Entries)
+    }
+}
+
 /// What the table at this place says.
-pub(super) fn layer(place: &str, table: &BTreeMap<String, Value>) -> Result<Layer> {
+pub(super) fn layer(place: &str, Table(table): &Table) -> Result<Layer> {
     let url = if place.is_empty() { "the url".to_owned() } else { format!("{place}, url") };
     let origin = |key: &str| if key == "url" { url.clone() } else { place.to_owned() };
     Layer::new(table.iter().map(|(key, value)| Setting::new(origin(key), key, value.text())))
@@ -41,7 +73,7 @@ pub(super) fn layer(place: &str, table: &BTreeMap<String, Value>) -> Result<Laye
 
 impl<'de> Deserialize<'de> for Config {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let table = BTreeMap::<String, Value>::deserialize(deserializer)?;
+        let table = Table::deserialize(deserializer)?;
         let layer = layer("", &table).map_err(D::Error::custom)?;
         if layer.names_place().is_none() {
             let message = "there is no 'backend': write backend = \"sqlite\", or url = \"sqlite:/path\"";
@@ -66,6 +98,11 @@ mod tests {
         )
         .expect("good");
         assert_eq!(table, parsed("etcd://h1,h2:1/a/b?ttl=5s&token_base=3&odd=true"));
+        let json: Config = serde_json::from_value(serde_json::json!({
+            "backend": "etcd", "hosts": ["h1", "h2:1"], "namespace": "a/b", "ttl": "5s", "token_base": 3, "odd": true,
+        }))
+        .expect("good");
+        assert_eq!(json, table);
         let url: Config = toml::from_str("url = 'etcd://h1/a'\nttl = '5s'").expect("good");
         assert_eq!(url, parsed("etcd://h1/a?ttl=5s"));
         for (bad, says) in [
@@ -81,6 +118,20 @@ mod tests {
         ] {
             let error = toml::from_str::<Config>(bad).expect_err(bad).to_string();
             assert!(error.contains(says), "{error}");
+            let same: serde_json::Value = toml::from_str(bad).expect("it is a table");
+            let error = serde_json::from_value::<Config>(same).expect_err(bad).to_string();
+            assert!(error.contains(says), "{error}");
         }
+        // What TOML cannot say.
+        for (bad, says) in [
+            (r#"{ "backend": "x", "ttl": null }"#, "a setting is a text, a number"),
+            (r#"{ "backend": "x", "ttl": "5s", "ttl": "6s" }"#, "'ttl' is written twice"),
+            (r#"{ "backend": "x", "token_base": 99999999999999999999 }"#, "no whole number"),
+        ] {
+            let error = serde_json::from_str::<Config>(bad).expect_err(bad).to_string();
+            assert!(error.contains(says), "{error}");
+        }
+        let largest = format!(r#"{{ "backend": "x", "token_base": {} }}"#, u64::MAX);
+        assert_eq!(serde_json::from_str::<Config>(&largest).expect("good").token_base, u64::MAX);
     }
 }
