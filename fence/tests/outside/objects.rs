@@ -1,10 +1,10 @@
 //! Object stores: memory, and a server that speaks the protocol of S3.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use object_store::{
     BackoffConfig, ClientOptions, ObjectStore, ObjectStoreExt, PutPayload, RetryConfig, aws::AmazonS3Builder,
-    local::LocalFileSystem, memory::InMemory, path::Path,
+    memory::InMemory, path::Path,
 };
 use tenure_conformance::{
     proxy::{Mode, Proxy},
@@ -21,6 +21,8 @@ use crate::{
     lock::within,
     resource::{Client, Resource, State, Wrong, cut, provide, proxy, unknown, web},
 };
+
+mod answers;
 
 struct Memory {
     store: Arc<InMemory>,
@@ -79,6 +81,14 @@ pub(crate) async fn bucket(fence: bool) -> Bucket {
 
 impl Bucket {
     fn store(&self) -> Arc<dyn ObjectStore> {
+        self.store_at(self.proxy.address())
+    }
+
+    fn store_at(&self, address: SocketAddr) -> Arc<dyn ObjectStore> {
+        Arc::new(self.builder(address).build().expect("good settings"))
+    }
+
+    fn builder(&self, address: SocketAddr) -> AmazonS3Builder {
         provide();
         let options = ClientOptions::new().with_allow_http(true).with_timeout(Duration::from_secs(2));
         let retry = RetryConfig {
@@ -86,10 +96,9 @@ impl Bucket {
             backoff: BackoffConfig { init_backoff: Duration::from_millis(20), ..BackoffConfig::default() },
             retry_timeout: Duration::from_secs(10),
         };
-        let builder = AmazonS3Builder::new().with_endpoint(format!("http://{}", self.proxy.address()));
+        let builder = AmazonS3Builder::new().with_endpoint(format!("http://{address}"));
         let builder = builder.with_client_options(options).with_retry(retry).with_bucket_name("bucket");
-        let builder = builder.with_access_key_id("any").with_secret_access_key("any").with_region("us-east-1");
-        Arc::new(builder.build().expect("good settings"))
+        builder.with_access_key_id("any").with_secret_access_key("any").with_region("us-east-1")
     }
 }
 
@@ -199,16 +208,6 @@ async fn a_write_whose_answer_was_lost_is_known_again() {
     let written = within(written).await.expect("no panic").expect("it is done").expect("and known for ours");
     assert_eq!(written.content.expect("content"), "2");
     assert_eq!(object.read(OLD).await.expect("the same holder").content.expect("it is there"), "2");
-}
-
-#[tokio::test]
-async fn a_store_without_conditional_writes_is_refused_before_the_first_write() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let store = LocalFileSystem::new_with_prefix(folder.path()).expect("a store");
-    let object = FencedObject::new(Arc::new(store), place());
-    let Err(Refusal::Failed(error)) = object.put(OLD, "1").await else { panic!("it is no fence") };
-    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
-    assert!(!folder.path().join("folder/state").exists());
 }
 
 #[tokio::test]
