@@ -27,6 +27,13 @@ use crate::{Fenced, Refusal};
 /// one with a higher token waits until those with lower ones have ended, and after its patience has them dropped where they are waiting
 /// (they may be uploads of a paused client). What a service does on other tasks or threads is not stopped by that.
 ///
+/// | status | means | done? |
+/// |---|---|---|
+/// | 412 | a newer holder has been there; its token is in the header | no |
+/// | 428, 400 | no token, or none that can be read | no |
+/// | 503 | the marks cannot be stored now | no, unless the service itself has said so |
+/// | 500 with the header `Fencing-Token` | dropped in the midst of the service, for the newer holder with that token | perhaps, wholly or in part |
+///
 /// The resource is the path of the request, as it was sent: without the query, and without decoding it. If one thing can be reached under several
 /// paths, name it by [`FenceLayer::with_resource`]. Clones of a layer are one fence; two layers over the same marks are not: each would
 /// let in a newer request beside an older one of the other.
@@ -156,25 +163,31 @@ impl Fence {
             Err(Refusal::Fenced(fenced)) => return Ok(No::Fenced(fenced).into()),
             Err(Refusal::Failed(error)) => return Ok(No::Unavailable(error.report()).into()),
         }
-        let served = async {
-            inside.older_have_left(self.patience).await;
-            call().await
-        };
         tokio::select! {
             biased;
             winner = inside.has_to_leave() => {
-                Ok(No::Fenced(Fenced { resource: resource.to_owned(), token, winner }).into())
+                return Ok(No::Fenced(Fenced { resource: resource.to_owned(), token, winner }).into());
             }
-            response = served => response,
+            () = inside.older_have_left(self.patience) => {}
+        }
+        // From here on it may change something, and an answer that is there is the true one.
+        tokio::select! {
+            biased;
+            response = call() => response,
+            winner = inside.has_to_leave() => {
+                Ok(No::Dropped(Fenced { resource: resource.to_owned(), token, winner }).into())
+            }
         }
     }
 }
 
-/// Why a request does not reach the service.
+/// Why a request does not reach the service, or has no answer from it.
 enum No {
     Missing,
     Malformed(Malformed),
     Fenced(Fenced),
+    /// In the midst of it.
+    Dropped(Fenced),
     Unavailable(String),
 }
 
@@ -187,6 +200,11 @@ impl<B: From<String>> From<No> for Response<B> {
             }
             No::Malformed(malformed) => (StatusCode::BAD_REQUEST, malformed.to_string(), None),
             No::Fenced(fenced) => (StatusCode::PRECONDITION_FAILED, fenced.to_string(), Some(fenced.winner)),
+            No::Dropped(fenced) => {
+                let text =
+                    format!("{fenced}, and this request was dropped midway: it may have been done, wholly or in part");
+                (StatusCode::INTERNAL_SERVER_ERROR, text, Some(fenced.winner))
+            }
             No::Unavailable(report) => (StatusCode::SERVICE_UNAVAILABLE, report, None),
         };
         let mut response = Self::new(B::from(text + "\n"));

@@ -1,6 +1,11 @@
 //! What the layer answers, and in which order it lets in.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    future::poll_fn,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use axum::{
     Router,
@@ -12,7 +17,11 @@ use tenure_fence::{
     Refusal,
     http::{FENCING_TOKEN, FenceLayer, FencedRequest, Marks, MemoryMarks, SqliteMarks, token},
 };
-use tokio::sync::{Notify, Semaphore};
+use tokio::{
+    sync::{Notify, Semaphore},
+    time::Instant,
+};
+use tower_service::Service;
 
 use super::serve;
 use crate::{
@@ -77,15 +86,25 @@ async fn answers_are_those_of_the_standard_in_http_1_and_2() {
     }
 }
 
+/// The first server is gone for good, with all that it had in its memory.
 #[tokio::test(flavor = "multi_thread")]
 async fn marks_survive_a_restart_of_the_service() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("marks.db");
     let client = web().build().expect("a client");
-    let url = app(FenceLayer::new(SqliteMarks::open(&path).expect("it opens"))).await;
-    assert_eq!(send(&client, ("PUT", &format!("{url}/a"), &["8"])).await.0, 200);
-    let url = app(FenceLayer::new(SqliteMarks::open(&path).expect("it opens"))).await;
-    assert_eq!(send(&client, ("PUT", &format!("{url}/a"), &["7"])).await.0, 412);
+    let app = || {
+        let layer = FenceLayer::new(SqliteMarks::open(&path).expect("it opens"));
+        Router::new().route("/a", any(async || "done")).layer(layer)
+    };
+    let first = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    let url = format!("http://{}/a", first.spawn(serve(app())).await.expect("no panic").0);
+    assert_eq!(send(&client, ("PUT", &url, &["8"])).await.0, 200);
+    tokio::task::spawn_blocking(|| drop(first)).await.expect("no panic");
+    assert!(client.put(&url).send().await.is_err(), "nobody is there");
+    let url = format!("http://{}/a", serve(app()).await.0);
+    let (status, winner, text) = send(&client, ("PUT", &url, &["7"])).await;
+    assert_eq!((status, winner), (412, Some(8)), "{text}");
+    assert_eq!(send(&client, ("PUT", &url, &["8"])).await.0, 200, "it is no higher than it was");
 }
 
 #[derive(Debug)]
@@ -172,11 +191,39 @@ async fn a_newer_request_waits_for_an_older_one_that_is_inside() {
     assert_eq!(within(newer).await.expect("no panic"), (204, None));
 }
 
+/// Inside the service it may have done something: that is another answer than that of one who was not let in.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_older_request_that_does_not_end_is_dropped() {
+async fn an_older_request_that_does_not_end_is_dropped_and_not_told_that_nothing_was_done() {
     let held = held(Duration::from_millis(200)).await;
     let older = request(&held, 7, true);
     within(held.inside.notified()).await;
     assert_eq!(within(request(&held, 8, false)).await.expect("no panic"), (204, None));
-    assert_eq!(within(older).await.expect("no panic"), (412, Some(8)));
+    assert_eq!(within(older).await.expect("no panic"), (500, Some(8)));
+}
+
+/// It is looked at once more when it has to leave, and has its answer then.
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_there_is_given_though_a_newer_request_has_waited_long_enough() {
+    let (patience, inside) = (Duration::from_secs(5), Arc::new(Notify::new()));
+    let entered = inside.clone();
+    let work = async move |headers: HeaderMap| {
+        entered.notify_one();
+        let end = Instant::now() + patience;
+        let done = |_: &mut Context<'_>| if Instant::now() >= end { Poll::Ready(()) } else { Poll::Pending };
+        if headers.contains_key("stay") {
+            poll_fn(done).await;
+        }
+        StatusCode::NO_CONTENT
+    };
+    let app = Router::new().route("/a", put(work)).layer(FenceLayer::new(MemoryMarks::new()).with_patience(patience));
+    let send = |number: u64, header: &str| {
+        let request = http::Request::put("/a").header(FENCING_TOKEN, number).header(header, "yes");
+        let request = request.body(axum::body::Body::empty()).expect("a request");
+        let answer = app.clone().call(request);
+        tokio::spawn(async move { answer.await.expect("infallible").status() })
+    };
+    let older = send(7, "stay");
+    inside.notified().await;
+    assert_eq!(send(8, "go").await.expect("no panic"), StatusCode::NO_CONTENT);
+    assert_eq!(older.await.expect("no panic"), StatusCode::NO_CONTENT, "it was done");
 }
