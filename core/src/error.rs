@@ -22,7 +22,7 @@ pub enum ErrorKind {
     /// This backend cannot do that.
     Unsupported,
     /// The service has refused a write of somebody who is not, or not any more, the holder: it has not happened, and will not.
-    /// [`Error::winner`] tells who may write, if that is known.
+    /// [`Error::winner`] tells who may write, or else who has written since, if that is known.
     Fenced,
     /// A write that may or may not have taken effect, and is not repeated because that could do it twice. The message says how to find out.
     Unknown,

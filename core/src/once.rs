@@ -149,7 +149,8 @@ impl Once {
             Some(Stored { version, .. }) => fenced.edit(&key(), Expect::Version(version), None).await?.is_some(),
             None => false,
         };
-        guard.release().await.map(|()| forgotten)
+        let _ = guard.release().await; // it is forgotten or not, whatever has come since
+        Ok(forgotten)
     }
 
     async fn look_at_bytes(&self) -> Result<Option<Stored>> {

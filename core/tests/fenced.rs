@@ -123,6 +123,26 @@ async fn the_winner_is_named_with_the_token_base() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_wrote_and_released_is_named_as_the_winner_too() {
+    let world = World::new().await;
+    world.put(b"1").await.expect("written");
+    world.remove();
+    let next = world.other.lock("x").await.expect("granted");
+    next.fenced().expect("it has data").put("k", b"2").await.expect("the holder");
+    let winner = next.token();
+    next.release().await.expect("released");
+    let error = world.guard.fenced().expect("it has data").put("k", b"3").await.expect_err("refused");
+    assert_eq!((error.kind(), error.winner()), (ErrorKind::Fenced, Some(winner)), "{error}");
+    assert!(error.to_string().contains(&winner.to_string()), "{error}");
+    // What is there is our own.
+    let world = World::new().await;
+    world.put(b"1").await.expect("written");
+    world.remove();
+    let error = world.guard.fenced().expect("it has data").put("k", b"3").await.expect_err("refused");
+    assert_eq!((error.kind(), error.winner()), (ErrorKind::Fenced, None), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_refusal_after_a_doubt_says_no_more_than_is_known() {
     let world = World::new().await;
     let version = world.put(b"1").await.expect("written");

@@ -110,6 +110,23 @@ async fn a_try_does_not_wait_and_forgetting_does() {
     succeed(&first).await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_is_forgotten_is_told_so_even_if_the_lock_is_lost_then() {
+    for fault in [Fault::Deny, Fault::Hang] {
+        let world = World::new();
+        succeed(&world.once()).await;
+        let backend = world.backend.other_client();
+        backend.inject(Call::Leave, fault);
+        let forgetting = once(&backend);
+        let forgetting = tokio::spawn(async move { forgetting.forget().await });
+        sleep(Duration::from_secs(1)).await;
+        backend.expire_sessions();
+        let forgotten = timeout(Duration::from_secs(60), forgetting).await.expect("soon").expect("no panic");
+        assert!(forgotten.expect("it is done"), "{fault:?}");
+        assert_eq!(world.once().success().await.expect("told"), None, "{fault:?}");
+    }
+}
+
 /// The point of it all: whoever has lost the lock records nothing, and nobody else's success is replaced.
 #[tokio::test(start_paused = true)]
 async fn who_has_lost_the_lock_cannot_record() {

@@ -2,7 +2,7 @@
 
 use tokio::time::Instant;
 
-use super::{DataKey, Edit, EditId, Expect, Fence, FencedStore, Outcome, Stored, store};
+use super::{DataKey, Datum, Edit, EditId, Expect, Fence, FencedStore, Outcome, Stored, store};
 use crate::{
     error::{Error, ErrorKind, Result},
     guard::LockGuard,
@@ -25,8 +25,8 @@ use crate::{
 /// # Errors
 /// All calls: `Config` for a key or value that cannot be, `SessionLost` once the guard is lost, without asking the service. The writing
 /// ones:
-/// * `Fenced`: the service has refused; the guard is lost from then on. [`Error::winner`] names the token of the present holder, if there is
-///   one.
+/// * `Fenced`: the service has refused; the guard is lost from then on. [`Error::winner`] names the token of the present holder, or, if there is
+///   none, of the later one that wrote this key last.
 /// * `Unknown`: whether the write has happened is not known. Nothing of it happens after a later read or write of that key through this guard
 ///   has been answered, so a [`Fenced::get`] shows what came of it. If the guard is lost by now, nothing of it happens after the next grant.
 /// * all others: the write has not happened, and will not.
@@ -174,7 +174,7 @@ impl Fenced<'_> {
         };
         let refusal = is_fenced.then(|| {
             self.guard.end_as_removed();
-            self.refused(first)
+            self.refused(first, now.as_ref())
         });
         let Some(doubt) = doubt else { return refusal.map_or(Ok(None), Err) };
         match now {
@@ -187,19 +187,20 @@ impl Fenced<'_> {
         }
     }
 
-    fn refused(&self, first: Option<(ContenderId, FencingToken)>) -> Error {
+    fn refused(&self, first: Option<(ContenderId, FencingToken)>, now: Option<&Datum>) -> Error {
+        let (name, token) = (self.guard.name(), self.guard.token());
         // Readers and permits have numbers too, but no tokens.
         let holder = first.filter(|(id, _)| id.mode().is_none_or(|mode| mode == Mode::Write));
-        let base = self.guard.token().get() - self.guard.entry().token().get();
-        let winner = holder.and_then(|(_, token)| token.raised_by(base).ok());
-        let (name, token) = (self.guard.name(), self.guard.token());
-        let message = match winner {
-            Some(winner) => format!(
-                "the write to '{name}' with token {token} was refused: token {winner} is the first in its queue"
-            ),
-            None => format!("the write to '{name}' with token {token} was refused: its entry has gone"),
+        let base = token.get() - self.guard.entry().token().get();
+        let holder = holder.and_then(|(_, token)| token.raised_by(base).ok());
+        let wrote = now.map(|now| now.stored.token).filter(|wrote| *wrote > token);
+        let why = match (holder, wrote) {
+            (Some(holder), _) => format!("token {holder} is the first in its queue"),
+            (None, Some(wrote)) => format!("its entry has gone, and token {wrote} has written since"),
+            (None, None) => "its entry has gone".to_owned(),
         };
-        Error::new(ErrorKind::Fenced, message).with_winner(winner)
+        let message = format!("the write to '{name}' with token {token} was refused: {why}");
+        Error::new(ErrorKind::Fenced, message).with_winner(holder.or(wrote))
     }
 
     fn unless_in_doubt(&self, key: &DataKey, error: Error, doubt: Option<&Error>) -> Error {
