@@ -1,8 +1,12 @@
 //! The front door: locks, shared locks and permits by name, over one session that is opened and re-opened behind the scenes.
 
-use std::{num::NonZeroU32, sync::Arc, time::Duration};
+use std::{
+    num::NonZeroU32,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
-use tokio::{sync::Mutex, time::timeout};
+use tokio::time::timeout;
 
 use crate::{
     backend::Backend,
@@ -47,6 +51,8 @@ struct Shared {
     backend: Arc<dyn Backend>,
     options: Options,
     session: Mutex<Option<Keeper>>,
+    /// Held while a session is opened, so that it is one at a time.
+    opening: tokio::sync::Mutex<()>,
 }
 
 /// How one try to be granted ended.
@@ -65,7 +71,8 @@ impl Coordinator {
     /// `Config` if the options cannot work.
     pub fn new(backend: impl Backend, options: Options) -> Result<Self> {
         options.check()?;
-        let shared = Shared { backend: Arc::new(backend), options, session: Mutex::new(None) };
+        let backend = Arc::new(backend);
+        let shared = Shared { backend, options, session: Mutex::default(), opening: tokio::sync::Mutex::default() };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -165,8 +172,7 @@ impl Coordinator {
 
     /// How the session stands now, by the clock; `None` while there is none, because nothing has needed one yet, or the backend is away.
     pub fn session_state(&self) -> Option<State> {
-        let slot = self.shared.session.try_lock().ok()?; // taken only while a session is being opened
-        Some(match slot.as_ref()?.pulse.health() {
+        Some(match self.shared.present()?.pulse.health() {
             Health::Held(deadline) => State::Held { deadline },
             Health::InJeopardy(deadline) => State::InJeopardy { deadline },
             Health::Lost(reason) => State::Lost(reason),
@@ -179,7 +185,10 @@ impl Coordinator {
     /// # Errors
     /// What the backend failed with; the session expires then.
     pub async fn close(&self) -> Result<()> {
-        let keeper = self.shared.session.lock().await.take();
+        let keeper = {
+            let _one = self.shared.opening.lock().await;
+            self.shared.replace(None)
+        };
         match keeper {
             Some(keeper) => keeper.close().await,
             None => Ok(()),
@@ -298,19 +307,19 @@ impl Coordinator {
     /// Opening runs to its end in its own task, so that callers with little patience together get somewhere, and leave no sessions behind
     /// that nobody knows.
     async fn session(&self) -> Result<Keeper> {
-        let open = |slot: &Option<Keeper>| slot.as_ref().filter(|keeper| keeper.is_usable()).cloned();
-        if let Some(keeper) = self.shared.session.try_lock().ok().and_then(|slot| open(&slot)) {
+        let usable = |shared: &Shared| shared.present().filter(Keeper::is_usable);
+        if let Some(keeper) = usable(&self.shared) {
             return Ok(keeper);
         }
         let shared = self.shared.clone();
         let opening = tokio::spawn(async move {
-            let mut slot = shared.session.lock().await;
-            if let Some(keeper) = open(&slot) {
+            let _one = shared.opening.lock().await;
+            if let Some(keeper) = usable(&shared) {
                 return Ok(keeper);
             }
-            *slot = None;
+            drop(shared.replace(None));
             let keeper = shared.open().await?;
-            *slot = Some(keeper.clone());
+            shared.replace(Some(keeper.clone()));
             Ok(keeper)
         });
         opening.await.unwrap_or_else(|ended| {
@@ -321,6 +330,15 @@ impl Coordinator {
 }
 
 impl Shared {
+    /// The session that was opened last, whatever has become of it.
+    fn present(&self) -> Option<Keeper> {
+        self.session.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn replace(&self, keeper: Option<Keeper>) -> Option<Keeper> {
+        std::mem::replace(&mut self.session.lock().unwrap_or_else(PoisonError::into_inner), keeper)
+    }
+
     async fn open(&self) -> Result<Keeper> {
         let Self { backend, options, .. } = self;
         let opened = within(options.connect_timeout, backend.open(options.ttl)).await?;

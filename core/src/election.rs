@@ -70,7 +70,8 @@ impl Election {
     }
 
     /// How long the body of [`Election::run`] may take to end when the leadership is given up in good order; 10 seconds unless set. Longer
-    /// than that it is dropped. Before a deadline it has the time that is left, which is less.
+    /// than that it is dropped. Before a deadline it has the time that is left, which is less. The longer it is, the sooner the body is told in an
+    /// outage, and the more terms end that the session would have outlived: see [`Election::run`].
     #[must_use]
     pub fn drain(self, drain: Duration) -> Self {
         Self { drain, ..self }

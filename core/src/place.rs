@@ -116,15 +116,21 @@ impl Entry {
 
     /// Waits until it may be our turn, and lists again.
     pub(crate) async fn wait(&self, seen: &Snapshot, turn: Turn) -> Result<Snapshot> {
+        self.until_moved(seen, turn).await?;
+        self.list().await
+    }
+
+    /// Waits until it may be our turn.
+    pub(crate) async fn until_moved(&self, seen: &Snapshot, turn: Turn) -> Result<()> {
         let wake = match turn {
             Turn::Behind(blocker) => seen.queue.get(blocker).map(Wake::Gone),
             Turn::Crowded => Some(Wake::Ahead(&self.me)),
             Turn::Mine | Turn::Absent => None,
         };
-        if let Some(wake) = wake {
-            self.keeper().wait(self.queue(), seen, wake).await?;
+        match wake {
+            Some(wake) => self.keeper().wait(self.queue(), seen, wake).await,
+            None => Ok(()),
         }
-        self.list().await
     }
 
     /// Leaves, and waits until the backend has said so. Cancel safe: the leaving goes on.

@@ -318,3 +318,20 @@ async fn a_backend_that_panics_is_an_error_not_a_loop() {
         assert_eq!(error.kind(), ErrorKind::Unexpected, "{error}");
     }
 }
+
+/// Those who look are in each other's way at most for a moment: none is told that there is no session.
+#[test]
+fn how_the_session_stands_is_known_however_many_ask() {
+    let runtime = threads(2);
+    let coordinator = coordinator(MemoryBackend::new(), 10 * SECOND);
+    let _guard = runtime.block_on(coordinator.lock("x")).expect("granted");
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for look in 0..50_000 {
+                    assert!(coordinator.session_state().is_some(), "look {look}");
+                }
+            });
+        }
+    });
+}

@@ -2,15 +2,17 @@
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
-use super::control::{Request, makes_room};
+use futures_util::future::try_join;
+
+use super::control::{Request, makes_room, standing};
 use crate::{
     coordinator::Round,
     error::Result,
     guard::Tenure,
     keeper::Keeper,
     place::{Entry, Look},
-    queue::{QueueName, Snapshot},
-    rule::Mode,
+    queue::{Contender, QueueName, Snapshot},
+    rule::{Mode, Turn},
 };
 
 /// What a candidate stands for.
@@ -27,15 +29,15 @@ impl Candidacy {
         let made = Entry::make(keeper, self.queue.clone(), Mode::Write, self.value.clone()).await?;
         let Some((entry, mut seen)) = made else { return Ok(Round::Again) };
         let mut preference = pin!(self.ask_for_preference(entry.keeper().clone(), entry.me().id.to_string()));
-        let mut asked = None;
+        let (mut asked, mut expected) = (None, Vec::new());
         loop {
             let turn = match entry.look(&seen)? {
-                Look::Granted => return self.takes_turn(entry, seen).await,
+                Look::Granted => return self.takes_turn(entry, seen, &expected).await,
                 Look::Gone => return Ok(Round::Again),
                 Look::Wait(turn) => turn,
             };
             seen = tokio::select! {
-                now = entry.wait(&seen, turn) => now?,
+                now = next(&entry, &seen, turn, &mut expected) => now?,
                 request = &mut preference, if asked.is_none() => {
                     asked = Some(request?); // stands for as long as we wait
                     seen
@@ -44,11 +46,11 @@ impl Candidacy {
         }
     }
 
-    async fn takes_turn(&self, entry: Entry, seen: Snapshot) -> Result<Round> {
-        let seen = if makes_room(&entry, &seen, self.priority).await? {
+    async fn takes_turn(&self, entry: Entry, seen: Snapshot, expected: &[Contender]) -> Result<Round> {
+        let seen = if makes_room(&entry, &seen, self.priority, expected).await? {
             // What was seen may be old: whoever is to lead has to be there now.
             let now = entry.list().await?;
-            if makes_room(&entry, &now, self.priority).await? {
+            if makes_room(&entry, &now, self.priority, expected).await? {
                 return entry.leave().await.map(|()| Round::Again);
             }
             now
@@ -62,11 +64,23 @@ impl Candidacy {
     }
 
     /// Once it has waited for long enough.
-    async fn ask_for_preference(&self, keeper: Keeper, me: String) -> Result<Option<Entry>> {
+    async fn ask_for_preference(&self, keeper: Keeper, me: String) -> Result<Entry> {
         if self.priority == 0 {
             return std::future::pending().await;
         }
         tokio::time::sleep(self.hysteresis).await;
         Request { leader: None, to: Some(me), priority: Some(self.priority) }.make(&keeper, &self.queue).await
     }
+}
+
+/// Waits until it may be our turn, and lists again. Behind the leader it looks at the same time which requests are to be `expected` then: a
+/// hand-over waits for as few round trips as can be.
+async fn next(entry: &Entry, seen: &Snapshot, turn: Turn, expected: &mut Vec<Contender>) -> Result<Snapshot> {
+    if turn != Turn::Behind(0) {
+        return entry.wait(seen, turn).await;
+    }
+    entry.until_moved(seen, turn).await?;
+    let (now, requests) = try_join(entry.list(), standing(entry.keeper(), entry.queue())).await?;
+    *expected = requests;
+    Ok(now)
 }

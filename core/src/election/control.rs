@@ -4,6 +4,10 @@
 
 use std::sync::Arc;
 
+use futures_util::{
+    future::try_join,
+    stream::{self, StreamExt, TryStreamExt},
+};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -12,12 +16,15 @@ use super::{
 };
 use crate::{
     error::Result,
-    keeper::Keeper,
+    keeper::{Keeper, Pause},
     place::Entry,
     queue::{Contender, ContenderId, QueueName, Snapshot, Wake},
     rule::Mode,
     token::FencingToken,
 };
+
+/// How many requests are read side by side.
+const AT_A_TIME: usize = 64;
 
 /// What somebody asks for, as JSON in the value of an entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,11 +41,17 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Makes the request; it stands until the entry is dropped. `None` if an operator has removed it at once.
-    pub(crate) async fn make(self, keeper: &Keeper, queue: &QueueName) -> Result<Option<Entry>> {
+    /// Makes the request; it stands until the entry is dropped. One that an operator removes at once is made anew.
+    pub(crate) async fn make(self, keeper: &Keeper, queue: &QueueName) -> Result<Entry> {
         let value: Arc<[u8]> = serde_json::to_vec(&self).unwrap_or_default().into();
-        let made = Entry::make(keeper.clone(), beside(queue), Mode::Read, value).await?;
-        Ok(made.map(|(entry, _)| entry))
+        let mut pause = Pause::new();
+        loop {
+            let made = Entry::make(keeper.clone(), beside(queue), Mode::Read, value.clone()).await?;
+            if let Some((entry, _)) = made {
+                return Ok(entry);
+            }
+            pause.sleep().await;
+        }
     }
 
     fn names(&self, id: &ContenderId) -> bool {
@@ -50,22 +63,42 @@ fn beside(queue: &QueueName) -> QueueName {
     queue.beside("requests")
 }
 
-/// All requests, the oldest first, and the queue they stand in.
-async fn requests(keeper: &Keeper, queue: &QueueName) -> Result<(Vec<Request>, Snapshot)> {
+/// The entries of the requests that stand now, unread.
+pub(crate) async fn standing(keeper: &Keeper, queue: &QueueName) -> Result<Vec<Contender>> {
     let beside = beside(queue);
-    let seen = keeper.call(|| keeper.session.list(&beside)).await?;
-    let mut requests = Vec::new();
-    for who in &seen.queue {
-        let record = keeper.call(|| keeper.session.read(&beside, who)).await?;
-        requests.extend(record.and_then(|record| serde_json::from_slice(&record.value).ok()));
-    }
-    Ok((requests, seen))
+    Ok(keeper.call(|| keeper.session.list(&beside)).await?.queue)
+}
+
+/// All requests, the oldest first, and the queue they stand in. Those that are `expected` are read while it is listed, which saves a round
+/// trip.
+async fn requests(keeper: &Keeper, queue: &QueueName, expected: &[Contender]) -> Result<(Vec<Request>, Snapshot)> {
+    let beside = beside(queue);
+    let (seen, early) =
+        try_join(keeper.call(|| keeper.session.list(&beside)), read_all(keeper, &beside, expected)).await?;
+    let others: Vec<_> = seen.queue.iter().filter(|who| !expected.contains(who)).cloned().collect();
+    let late = read_all(keeper, &beside, &others).await?;
+    let read = |who: &Contender| early.iter().chain(&late).find(|(read, _)| read == who)?.1.clone();
+    Ok((seen.queue.iter().filter_map(read).collect(), seen))
+}
+
+/// Side by side: however many there are, they are to cost about one round trip.
+async fn read_all(
+    keeper: &Keeper,
+    beside: &QueueName,
+    entries: &[Contender],
+) -> Result<Vec<(Contender, Option<Request>)>> {
+    let read = async |who: Contender| {
+        let record = keeper.call(|| keeper.session.read(beside, &who)).await?;
+        let request = record.and_then(|record| serde_json::from_slice(&record.value).ok());
+        Ok((who, request))
+    };
+    stream::iter(entries.to_vec()).map(read).buffered(AT_A_TIME).try_collect().await
 }
 
 /// Whether a candidate whose turn it is makes room for another one of its queue: for the one that somebody has chosen, or else for the one that is
 /// preferred most.
-pub(crate) async fn makes_room(entry: &Entry, seen: &Snapshot, priority: u32) -> Result<bool> {
-    let (requests, _) = requests(entry.keeper(), entry.queue()).await?;
+pub(crate) async fn makes_room(entry: &Entry, seen: &Snapshot, priority: u32, expected: &[Contender]) -> Result<bool> {
+    let (requests, _) = requests(entry.keeper(), entry.queue(), expected).await?;
     Ok(chosen(&requests, &seen.queue, priority).is_some_and(|chosen| chosen != entry.me()))
 }
 
@@ -88,7 +121,7 @@ pub(crate) async fn asked(
     may_yield: bool,
 ) -> Result<()> {
     loop {
-        let (requests, seen) = requests(keeper, queue).await?;
+        let (requests, seen) = requests(keeper, queue, &[]).await?;
         let asks = |request: &Request| match request.priority {
             None => request.leader == Some(token),
             Some(other) => may_yield && other > priority,

@@ -18,7 +18,7 @@ use crate::{
     fenced::Fence,
     guard::{LockGuard, Tenure},
     keeper::{Keeper, LossReason, Pause, lost},
-    queue::{Contender, ContenderId, QueueName, Version, check_value},
+    queue::{Contender, ContenderId, QueueName, Version, Wake, check_value},
     token::FencingToken,
 };
 
@@ -150,15 +150,16 @@ impl Leadership {
         guard.release().await
     }
 
-    /// Resigns in favour of the candidate with this id, and waits until that one leads; or the next in line, if it has gone.
-    /// See [`Election::ask_to_resign`](super::Election::ask_to_resign) for how the others make room.
+    /// Resigns in favour of the candidate with this id, and waits until that one is first in line (`true`; one whose process has died is so until
+    /// its session is over), or is not in line any more (`false`): then the next in line leads. See [`Election::ask_to_resign`](super::Election::ask_to_resign) for how the others make room. Those who make
+    /// none, such as a lock on the same name, are waited for.
     ///
     /// # Errors
     /// As [`LockGuard::release`].
     ///
     /// # Cancel safety
     /// If the future is dropped, the resignation goes on in the background, and the next in line may lead.
-    pub async fn resign_to(self, to: &ContenderId) -> Result<()> {
+    pub async fn resign_to(self, to: &ContenderId) -> Result<bool> {
         let Self { guard, office, notes, .. } = self;
         let Office { keeper, queue, token, .. } = office;
         let request = Request { leader: Some(token), to: Some(to.to_string()), priority: None };
@@ -167,11 +168,12 @@ impl Leadership {
         guard.release().await?;
         loop {
             let seen = keeper.call(|| keeper.session.list(&queue)).await?;
-            let Some(first) = seen.queue.first() else { return Ok(()) };
-            if first.id == *to || !seen.queue.iter().any(|contender| contender.id == *to) {
-                return Ok(());
+            match seen.queue.iter().position(|contender| contender.id == *to) {
+                Some(0) => return Ok(true),
+                None => return Ok(false),
+                // Any change: the chosen one may vanish while another one leads.
+                Some(_) => keeper.wait(&queue, &seen, Wake::Any).await?,
             }
-            keeper.wait(&queue, &seen, crate::queue::Wake::Gone(first)).await?;
         }
     }
 

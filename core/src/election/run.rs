@@ -78,7 +78,8 @@ pub enum TermEnd {
     Asked,
     /// The application is not well.
     Unwell,
-    /// No keep-alive has succeeded for so long that there is just the time to end in good order.
+    /// No keep-alive has succeeded for so long that there is just the time to end in good order. The session may be saved after that; the
+    /// term is over.
     Jeopardy,
     /// The leadership was lost.
     Lost(LossReason),
@@ -93,6 +94,11 @@ impl Election {
     /// A term ends when `stop` is cancelled, when somebody asks for it, when the application is not [well](Election::healthy_while), when the
     /// deadline comes near without a renewal (then [`Term::ended`] resolves, and the body has the [drain](Election::drain) time, or what is left
     /// until the deadline), when the leadership is lost (then the body is dropped), or when the body returns.
+    ///
+    /// So an outage that the session survives may end a term: the body was told, so that it could end in good order, and what was told is not taken
+    /// back. It is told at the deadline less the drain time, or less [`Options::longest_grace`](crate::Options::longest_grace) if that is
+    /// shorter. With the default of 10 seconds that is two thirds of the ttl after the last keep-alive: whatever the moment, an outage of less than
+    /// a third of the ttl ends no term. With a drain time of 200 ms, one of half a ttl ends none, from a ttl of 4 seconds on.
     ///
     /// # Errors
     /// What waiting would not help, such as `Config` and `Denied`, when campaigning.

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use tokio::time::{sleep, timeout};
+use tenure_core::{Call, Coordinator, Fault, Options};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::{SOON, TTL, World, candidate, soon};
 
@@ -16,7 +17,7 @@ async fn the_leader_hands_over_by_name_and_the_others_make_room() {
     }
     let chosen = world.election().candidates().await.expect("listed").swap_remove(3);
     let token = first.token();
-    timeout(SOON, first.resign_to(&chosen.id)).await.expect("soon").expect("handed over");
+    assert!(timeout(SOON, first.resign_to(&chosen.id)).await.expect("soon").expect("handed over"), "it leads");
     let leadership = soon(line.pop().expect("d")).await;
     assert_eq!((leadership.id(), leadership.token()), (&chosen.id, chosen.token), "it did not move");
     assert!(leadership.token() > token);
@@ -35,8 +36,27 @@ async fn one_that_vanishes_is_passed_over() {
     let third = candidate(&world, &world.election(), "c").await;
     let chosen = world.election().candidates().await.expect("listed").swap_remove(2);
     third.abort();
-    timeout(SOON, first.resign_to(&chosen.id)).await.expect("soon").expect("handed over");
+    assert!(!timeout(SOON, first.resign_to(&chosen.id)).await.expect("soon").expect("resigned"), "it has gone");
     soon(second).await.resign().await.expect("resigned");
+}
+
+/// A lock makes no room for anybody.
+#[tokio::test(start_paused = true)]
+async fn one_that_vanishes_while_another_one_leads_is_missed_at_once() {
+    let world = World::new();
+    let first = world.election().campaign("a").await.expect("won");
+    let other = Coordinator::new(world.0.other_client(), Options::default()).expect("good options");
+    let lock = tokio::spawn(async move { other.lock("x").await.expect("granted") });
+    sleep(SOON).await;
+    let third = candidate(&world, &world.election(), "c").await;
+    let chosen = world.election().candidates().await.expect("listed").swap_remove(2).id;
+    let handing_over = tokio::spawn(async move { first.resign_to(&chosen).await });
+    let lock = soon(lock).await;
+    sleep(SOON).await;
+    assert!(!handing_over.is_finished(), "it waits for the lock");
+    third.abort();
+    assert!(!soon(handing_over).await.expect("resigned"), "it has gone");
+    assert!(lock.is_held());
 }
 
 /// Its process has died, but its session is still there: the others wait for that to expire, and go on.
@@ -49,7 +69,8 @@ async fn one_that_is_dead_is_waited_for_until_its_session_is_over() {
     let _third = candidate(&world, &election, "c").await;
     let chosen = world.election().candidates().await.expect("listed").swap_remove(2);
     backend.cut(true);
-    timeout(TTL * 2, first.resign_to(&chosen.id)).await.expect("in time").expect("handed over");
+    let leads = timeout(TTL * 2, first.resign_to(&chosen.id)).await.expect("in time").expect("handed over");
+    assert!(leads, "nobody knows yet that it is dead");
     timeout(TTL * 2, second).await.expect("in time").expect("no panic").resign().await.expect("resigned");
 }
 
@@ -100,5 +121,59 @@ async fn a_preferred_candidate_asks_after_a_while_and_is_let_in() {
     third.resign().await.expect("resigned");
     // The fourth has asked, too: the second makes room for it.
     soon(_fourth).await.resign().await.expect("resigned");
+    soon(second).await.resign().await.expect("resigned");
+}
+
+/// Twenty ask, and each request takes a second to be read.
+#[tokio::test(start_paused = true)]
+async fn many_requests_are_read_side_by_side() {
+    const ASKING: usize = 20;
+    let world = World::new();
+    let (backend, election) = world.client();
+    let first = election.preferred(0, Duration::ZERO).campaign("a").await.expect("won");
+    let mut line = Vec::new();
+    for _ in 0..ASKING {
+        line.push(candidate(&world, &world.election().preferred(5, Duration::ZERO), "b").await);
+    }
+    sleep(SOON).await;
+    for _ in 0..ASKING {
+        backend.inject(Call::Read, Fault::DelayReply(Duration::from_secs(1)));
+    }
+    timeout(Duration::from_secs(2), first.asked_to_resign()).await.expect("a second").expect("asked");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_preferred_candidate_that_comes_and_goes_moves_nothing() {
+    let world = World::new();
+    let patience = Duration::from_secs(20);
+    let first = world.election().preferred(0, patience).campaign("steady").await.expect("won");
+    let coming_and_going = async {
+        for _ in 0..10 {
+            let fickle = candidate(&world, &world.election().preferred(5, patience), "fickle").await;
+            sleep(patience * 3 / 4).await;
+            fickle.abort();
+            while world.line().await.len() > 1 {
+                sleep(Duration::from_millis(1)).await;
+            }
+        }
+    };
+    tokio::select! {
+        asked = first.asked_to_resign() => panic!("it is asked to resign: {asked:?}"),
+        () = coming_and_going => {}
+    }
+    assert!(first.is_held());
+}
+
+/// It stays for as long as it is patient itself, however impatient the other one is.
+#[tokio::test(start_paused = true)]
+async fn a_leader_yields_to_preference_only_after_its_own_time_in_office() {
+    let world = World::new();
+    let (start, term) = (Instant::now(), Duration::from_secs(60));
+    let first = world.election().preferred(0, term).campaign("a").await.expect("won");
+    let second = candidate(&world, &world.election().preferred(5, Duration::from_secs(1)), "b").await;
+    timeout(term * 2, first.asked_to_resign()).await.expect("in the end").expect("asked");
+    let led = start.elapsed();
+    assert!(led >= term && led < term + TTL, "{led:?}");
+    first.resign().await.expect("resigned");
     soon(second).await.resign().await.expect("resigned");
 }

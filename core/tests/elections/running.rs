@@ -174,6 +174,49 @@ async fn a_leader_that_runs_obeys_a_request_and_queues_up_again() {
     drop((soon(third).await, second));
 }
 
+/// For a body that hands it on to what takes such a token.
+#[tokio::test(start_paused = true)]
+async fn the_token_of_a_term_is_cancelled_when_the_term_is_to_end() {
+    let world = World::new();
+    let (stop, drained) = (CancellationToken::new(), Arc::<AtomicU32>::default());
+    let (election, told, count) = (world.election(), stop.clone(), drained.clone());
+    let running = tokio::spawn(async move {
+        let body = |term: Term| {
+            let (end, count) = (term.cancellation(), count.clone());
+            async move {
+                assert_eq!(end.run_until_cancelled(std::future::pending::<()>()).await, None);
+                count.fetch_add(1, Ordering::SeqCst);
+            }
+        };
+        election.run("v", told, body).await
+    });
+    let next = candidate(&world, &world.election(), "b").await;
+    assert_eq!(drained.load(Ordering::SeqCst), 0);
+    stop.cancel();
+    soon(running).await.expect("no error");
+    assert_eq!(drained.load(Ordering::SeqCst), 1);
+    soon(next).await.resign().await.expect("resigned");
+}
+
+/// The session is back before the deadline, but the body was told by then: that term is over, and the next one has a token of its own. A drain
+/// time that leaves room for the outage ends no term.
+#[tokio::test(start_paused = true)]
+async fn an_outage_that_the_session_survives_ends_a_term_only_if_its_body_had_to_be_told() {
+    for (drain, ends) in [(Duration::from_secs(10), true), (Duration::from_millis(200), false)] {
+        let (world, stage) = (World::new(), Arc::<Stage>::default());
+        let (backend, election) = world.client();
+        let (_stop, _running) = run(election.drain(drain), &stage, Duration::ZERO);
+        started(&stage, 1).await;
+        // Just before a keep-alive: the outage begins when a third of the ttl is over already.
+        sleep(TTL / 3 - Duration::from_millis(100)).await;
+        backend.cut(true);
+        sleep(TTL / 2).await;
+        backend.cut(false);
+        sleep(TTL).await;
+        assert_eq!(stage.counts(), if ends { (2, 1) } else { (1, 0) }, "{drain:?}");
+    }
+}
+
 /// Also in the pause after terms that ended at once.
 #[tokio::test(start_paused = true)]
 async fn stop_is_heard_at_once_between_terms() {
