@@ -65,6 +65,8 @@ fn a_thousand_connections_slow_clients_and_large_bodies_do_not_disturb_the_elect
     let mut sidecar = start(&room, "a", &["sleep", "60"]);
     until("it to lead", || leader(sidecar.address).1["leads"] == true);
     let token = leader(sidecar.address).1["token"].clone();
+    let follower = start(&room, "b", &["sleep", "60"]);
+    until("the other one to know", || leader(follower.address).1["leader"]["value"] == "a");
     let (over, address, start) = (AtomicBool::new(false), sidecar.address, Instant::now());
     let (mut slowest, mut files) = (Duration::ZERO, 0);
     let open_files = format!("/proc/{}/fd", sidecar.process.pid());
@@ -73,12 +75,16 @@ fn a_thousand_connections_slow_clients_and_large_bodies_do_not_disturb_the_elect
         for _ in 0..4 {
             scope.spawn(|| crawl(address, 250, &over));
         }
+        scope.spawn(|| crawl(follower.address, 250, &over));
         let pushing = scope.spawn(|| (0..5).map(|_| push(address)).collect::<Vec<_>>());
         while start.elapsed() < TTL * 4 {
             let asked = Instant::now();
             let (status, told) = leader(address);
             assert_eq!((status, &told["leads"], &told["token"]), (200, &true.into(), &token));
             slowest = slowest.max(asked.elapsed());
+            let (status, told) = leader(follower.address);
+            assert_eq!((status, &told["leads"], &told["leader"]["token"]), (200, &false.into(), &token), "{told}");
+            assert_eq!(get(follower.address, "/healthz").0, 200, "a candidate whose session is held is well");
             files = files.max(fs::read_dir(&open_files).expect("there").count());
             thread::sleep(Duration::from_millis(50));
         }

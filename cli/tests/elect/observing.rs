@@ -9,6 +9,7 @@ use std::{
 
 use rusqlite::TransactionBehavior;
 use rustix::process::Signal;
+use serde_json::Value;
 
 use crate::support::{LONG, Room, Running, assert_one_line, text, until};
 
@@ -33,7 +34,7 @@ fn once_tells_who_leads_or_that_nobody_does() {
     let _leader = leads(&room, "a\nb\u{1b}");
     let (code, line) = codes(&room, &["--once"]);
     assert!(code == Some(0) && line.ends_with(" a\\nb\\u{1b}\n") && line.lines().count() == 1, "{line}");
-    let json: serde_json::Value = serde_json::from_str(&codes(&room, &["--once", "--json"]).1).expect("JSON");
+    let json: Value = serde_json::from_str(&codes(&room, &["--once", "--json"]).1).expect("JSON");
     assert_eq!(json["leader"]["value"], "a\nb\u{1b}");
     assert!(line.starts_with(&format!("{} ", json["leader"]["token"])), "{line}");
     let id = json["leader"]["id"].as_str().expect("an id");
@@ -44,15 +45,15 @@ fn once_tells_who_leads_or_that_nobody_does() {
 fn a_lock_leads_under_who_holds_it() {
     let room = Room::new();
     let _holder = room.start_ready(&["job"], "touch ready; sleep 60");
-    let json: serde_json::Value = serde_json::from_str(&codes(&room, &["--once", "--json"]).1).expect("JSON");
-    let holder: serde_json::Value =
-        serde_json::from_str(json["leader"]["value"].as_str().expect("a value")).expect("JSON");
+    let json: Value = serde_json::from_str(&codes(&room, &["--once", "--json"]).1).expect("JSON");
+    let holder: Value = serde_json::from_str(json["leader"]["value"].as_str().expect("a value")).expect("JSON");
     assert_eq!(holder["program"], "sh");
 }
 
 /// An observer, and what it says: so many lines are read.
-fn observe(room: &Room, count: usize) -> (Running, Receiver<String>) {
-    let mut observer = room.tenure(&["observe", "job"]).spawn().expect("it starts");
+fn observe(room: &Room, options: &[&str], count: usize) -> (Running, Receiver<String>) {
+    let words = [&["observe"], options, &["job"]].concat();
+    let mut observer = room.tenure(&words).spawn().expect("it starts");
     let stdout = BufReader::new(observer.stdout.take().expect("piped"));
     let (tell, lines) = channel();
     thread::spawn(move || {
@@ -66,22 +67,33 @@ fn observe(room: &Room, count: usize) -> (Running, Receiver<String>) {
 #[test]
 fn each_change_is_a_line_at_once() {
     let room = Room::new();
-    let (mut observer, lines) = observe(&room, usize::MAX);
+    let (mut observer, lines) = observe(&room, &[], usize::MAX);
+    let (mut machine, objects) = observe(&room, &["--json"], usize::MAX);
     let next = || lines.recv_timeout(LONG).expect("a line");
-    assert_eq!(next(), "-");
+    let next_leader = || {
+        let line = objects.recv_timeout(LONG).expect("a line");
+        let object: Value = serde_json::from_str(&line).expect("an object of its own in each line");
+        assert_eq!(object.as_object().map(|members| members.len()), Some(1), "{line}");
+        object["leader"].clone()
+    };
+    assert_eq!((next(), next_leader()), ("-".to_owned(), Value::Null));
     let mut leader = leads(&room, "a");
-    assert!(next().ends_with(" a"));
+    let (line, object) = (next(), next_leader());
+    assert_eq!((line, &object["value"]), (format!("{} a", object["token"]), &"a".into()), "{object}");
+    assert!(object["token"].is_u64() && object["id"].is_string(), "{object}");
     leader.signal(Signal::TERM);
-    assert_eq!(next(), "-");
-    observer.signal(Signal::TERM);
-    assert_eq!(observer.code(), 143);
-    assert!(lines.recv_timeout(LONG).is_err(), "that was all");
+    assert_eq!((next(), next_leader()), ("-".to_owned(), Value::Null));
+    for observer in [&mut observer, &mut machine] {
+        observer.signal(Signal::TERM);
+        assert_eq!(observer.code(), 143);
+    }
+    assert!(lines.recv_timeout(LONG).is_err() && objects.recv_timeout(LONG).is_err(), "that was all");
 }
 
 #[test]
 fn it_ends_quietly_when_nobody_reads_any_more() {
     let room = Room::new();
-    let (observer, lines) = observe(&room, 1);
+    let (observer, lines) = observe(&room, &[], 1);
     assert_eq!(lines.recv_timeout(LONG).expect("a line"), "-");
     let output = observer.output(); // though nothing changes
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(141), String::new()));
@@ -121,7 +133,9 @@ fn a_backend_that_nobody_can_reach() {
     let mut database = room.database();
     let _blocking = database.transaction_with_behavior(TransactionBehavior::Immediate).expect("free");
     let url = format!("{}&connect_timeout=1s", room.url());
-    for command in ["observe", "resign"] {
-        assert_eq!(room.run(&[command, "--url", &url, "job"]).status.code(), Some(69), "{command}");
+    for (command, does) in [("observe", &[][..]), ("resign", &[]), ("elect", &["touch", "ran"])] {
+        let words = [&[command, "--url", &url, "job"], does].concat();
+        assert_eq!(room.run(&words).status.code(), Some(69), "{command}");
     }
+    assert!(!room.path("ran").exists());
 }

@@ -11,15 +11,29 @@ use std::{
 use rustix::process::Signal;
 
 use crate::{
-    ledger::{self, BODY, Term},
+    ledger::{self, BODY, Term, longest_gap},
     support::{Room, Running, found, send, text, until},
 };
 
+/// From the end of one body to the start of the next, what a busy machine may add: no ttl is waited for.
+pub const HAND_OVER: Duration = Duration::from_millis(1500);
 /// What a busy machine may add to the ttl.
 const SLACK: Duration = Duration::from_millis(2500);
 
+/// How many kinds of faults [`Replicas::fault`] knows.
+pub const FAULTS: u32 = 6;
+
 pub fn rounds() -> u32 {
-    env::var("TENURE_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(5)
+    wanted().unwrap_or(5)
+}
+
+/// So many of each of some kinds: `TENURE_ROUNDS`, or `default`.
+pub fn rounds_of_each(kinds: u32, default: u32) -> u32 {
+    kinds * wanted().unwrap_or(default)
+}
+
+fn wanted() -> Option<u32> {
+    env::var("TENURE_ROUNDS").ok().and_then(|text| text.parse().ok())
 }
 
 /// A replica, and its name.
@@ -38,6 +52,7 @@ pub struct Replicas {
     pub slack: Duration,
     ttl: Duration,
     made: usize,
+    faults: usize,
     observer: Running,
 }
 
@@ -46,7 +61,7 @@ impl Replicas {
         let seen = File::create(room.path("seen")).expect("a file");
         let observer = Running::start(room.tenure(&["observe", "job"]).stdout(seen));
         let mut replicas =
-            Self { room, all: Vec::new(), overlap: Duration::ZERO, slack: SLACK, ttl, made: 0, observer };
+            Self { room, all: Vec::new(), overlap: Duration::ZERO, slack: SLACK, ttl, made: 0, faults: 0, observer };
         for _ in 0..count {
             replicas.add();
         }
@@ -106,25 +121,71 @@ impl Replicas {
         (position, before, took)
     }
 
+    /// Asks the leader to resign: in favour of a candidate, if one is named.
+    pub fn resigns(&mut self, to: Option<&str>) -> (usize, Term, Duration) {
+        let words = [&["resign", "-w", "20"][..], &to.map_or(vec![], |to| vec!["--to", to]), &["job"]].concat();
+        self.harm(|room, _| {
+            let output = room.run(&words);
+            assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        })
+    }
+
     /// The next one of the faults that are the same on every backend, and what it takes to have all of them in line again.
     pub fn fault(&mut self, round: u32) {
-        let (what, (position, _, took)) = match round % 5 {
+        let chosen = found("three candidates", || self.candidates().into_iter().nth(2));
+        let (what, (position, before, took)) = match round % FAULTS {
             0 => ("kill -9", self.harm(|_, leader| leader.process.signal(Signal::KILL))),
             1 => ("stopped", self.harm(|_, leader| leader.process.signal(Signal::STOP))),
-            2 => ("resigns", self.harm(|room, _| assert!(room.run(&["resign", "-w", "20", "job"]).status.success()))),
+            2 => ("resigns", self.resigns(None)),
             3 => ("TERM", self.harm(|_, leader| leader.process.signal(Signal::TERM))),
-            _ => ("a killed watchdog", self.harm(|_, leader| send(leader.process.watchdog(), Signal::KILL))),
+            4 => ("a killed watchdog", self.harm(|_, leader| send(leader.process.watchdog(), Signal::KILL))),
+            _ => ("resigns to the third", self.resigns(Some(&chosen[1]))),
         };
         println!("{what}, round {round}: {took:?}");
-        match round % 5 {
+        self.faults += 1;
+        match round % FAULTS {
             0 | 3 => {
                 self.all.remove(position);
                 self.add();
             }
             1 => self.all[position].process.signal(Signal::CONT),
+            5 => assert_eq!(self.terms().pop().expect("somebody leads").name, chosen[2], "the chosen one leads"),
             _ => {}
         }
+        assert!(before.stopped || ![2, 3, 5].contains(&(round % FAULTS)), "{what}: not in good order");
         self.until_candidates(3);
+    }
+
+    /// Replaces all, one after the other: a new one is there before an old one is told to end.
+    pub fn replace_all(&mut self) {
+        for name in self.all.iter().map(|replica| replica.name.clone()).collect::<Vec<_>>() {
+            self.add();
+            self.until_candidates(4);
+            let position = self.position(&name);
+            let mut old = self.all.remove(position);
+            let before = self.terms().pop().expect("somebody leads");
+            old.process.signal(Signal::TERM);
+            assert_eq!(old.process.code(), if before.name == name { 0 } else { 143 }, "{name}");
+            if before.name == name {
+                self.until_led_after(before.token);
+            }
+            let now = self.terms().pop().expect("somebody leads");
+            assert_eq!(now.token == before.token, before.name != name, "only the end of a leader moves anything");
+        }
+    }
+
+    /// Replaces all so often: there is never a gap much longer than that of one hand-over, which is measured first. Whatever the ttl.
+    pub fn rolls(mut self, rounds: u32) {
+        self.resigns(None);
+        self.until_candidates(3);
+        let single = longest_gap(&self.terms());
+        for _ in 0..rounds {
+            self.replace_all();
+        }
+        let terms = self.end();
+        println!("{} terms, at most {:?} between two; {single:?} in one hand-over", terms.len(), longest_gap(&terms));
+        assert!(terms.iter().all(|term| term.stopped), "starts and stops are paired");
+        assert!(longest_gap(&terms) < single + HAND_OVER, "{:?}", longest_gap(&terms));
     }
 
     /// Ends what is left, one after the other; everything was in order, and the observer has seen who led last.
@@ -147,6 +208,8 @@ impl Replicas {
         thread::sleep(Duration::from_millis(100)); // a body that is left would write
         let terms = self.terms();
         assert!(terms.last().is_some_and(|term| term.token == last.token && term.stopped), "{:?}", terms.last());
+        assert!(self.faults == 0 || terms.len() == self.faults + 1, "{} faults, but {terms:?}", self.faults);
+        until("the end of every body that has started", || self.room.inhabitants().is_empty());
         terms
     }
 

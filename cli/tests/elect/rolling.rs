@@ -1,26 +1,19 @@
 //! Hand-overs in good order: each body ends before the next one starts, and that soon.
 
-use std::time::Duration;
-
-use rustix::process::Signal;
-
-use super::{replicas, replicas::rounds};
+use super::{
+    replicas,
+    replicas::{HAND_OVER, rounds},
+};
 use crate::{
     ledger::longest_gap,
     support::{found, text},
 };
 
-/// From the end of one body to the start of the next, on a busy machine too: no ttl is waited for.
-const HAND_OVER: Duration = Duration::from_millis(1500);
-
 #[test]
 fn asked_to_resign_it_hands_over_and_queues_up_again() {
     let mut replicas = replicas();
     for round in 0..rounds() {
-        let (_, before, took) = replicas.harm(|room, _| {
-            let output = room.run(&["resign", "-w", "20", "job"]);
-            assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-        });
+        let (_, before, took) = replicas.resigns(None);
         println!("resigned, round {round}: {took:?}");
         assert!(before.stopped, "it was told, and had the time");
         replicas.until_candidates(3);
@@ -33,29 +26,7 @@ fn asked_to_resign_it_hands_over_and_queues_up_again() {
 
 #[test]
 fn replacing_three_replicas_one_by_one_lacks_a_leader_only_for_the_hand_overs() {
-    let mut replicas = replicas();
-    for _ in 0..rounds() {
-        for old in replicas.all.iter().map(|replica| replica.name.clone()).collect::<Vec<_>>() {
-            replicas.add();
-            replicas.until_candidates(4);
-            let mut old = {
-                let position = replicas.position(&old);
-                replicas.all.remove(position)
-            };
-            let before = replicas.terms().pop().expect("somebody leads");
-            old.process.signal(Signal::TERM);
-            assert_eq!(old.process.code(), if before.name == old.name { 0 } else { 143 }, "{}", old.name);
-            if before.name == old.name {
-                replicas.until_led_after(before.token);
-            }
-            let now = replicas.terms().pop().expect("somebody leads");
-            assert_eq!(now.token == before.token, before.name != old.name, "only the end of a leader moves anything");
-        }
-    }
-    let terms = replicas.end();
-    println!("{} terms, at most {:?} between two", terms.len(), longest_gap(&terms));
-    assert!(terms.iter().all(|term| term.stopped), "starts and stops are paired");
-    assert!(longest_gap(&terms) < HAND_OVER, "{:?}", longest_gap(&terms));
+    replicas().rolls(rounds());
 }
 
 #[test]

@@ -12,7 +12,7 @@ use tenure_conformance::server::etcd::{Etcd, Release, Setup};
 
 use super::{room, start, until_queued};
 use crate::{
-    replicas::{Replicas, rounds},
+    replicas::{FAULTS, Replicas, rounds, rounds_of_each},
     support::{Room, Running, found, text, until},
 };
 
@@ -23,13 +23,21 @@ fn replicas(etcd: &Etcd) -> Replicas {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn three_replicas_under_kill_stop_resign_and_term() {
+async fn three_replicas_under_kill_stop_resign_hand_over_and_term() {
     let etcd = start().await;
     let mut replicas = replicas(&etcd);
-    for round in 0..rounds() {
+    for round in 0..rounds_of_each(FAULTS, 1) {
         replicas.fault(round);
     }
     replicas.end();
+}
+
+/// With a ttl that nobody could wait for in a hand-over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replacing_three_replicas_one_by_one_lacks_a_leader_only_for_the_hand_overs() {
+    let etcd = start().await;
+    let room = room(&etcd.hosts(), "ttl=15s");
+    Replicas::start(room, Duration::from_secs(15), 3).rolls(rounds_of_each(1, 1));
 }
 
 /// Both the old leader and the next one hear of it at the same time, so the bodies may overlap: for less than a second.
@@ -38,7 +46,7 @@ async fn a_lease_that_is_revoked_and_a_key_that_is_deleted() {
     let etcd = start().await;
     let mut replicas = replicas(&etcd);
     replicas.overlap = Duration::from_secs(1);
-    for round in 0..rounds() {
+    for round in 0..rounds_of_each(2, 3) {
         thread::sleep(Duration::from_millis(800)); // the own entry is watched from half a second on
         let key = etcd.control(&[
             "get",

@@ -6,7 +6,7 @@ use tenure_conformance::server::zookeeper::{Operator, Setup, Zookeeper};
 use tokio::{runtime::Handle, task::block_in_place, time::sleep};
 
 use crate::{
-    replicas::{Replicas, rounds},
+    replicas::{FAULTS, Replicas, rounds_of_each},
     support::Room,
 };
 
@@ -19,13 +19,21 @@ fn replicas(zookeeper: &Zookeeper) -> Replicas {
 
 /// A leader that is stopped comes back to a session that has expired.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn three_replicas_under_kill_stop_resign_and_term() {
+async fn three_replicas_under_kill_stop_resign_hand_over_and_term() {
     let zookeeper = Setup::single().start().await;
     let mut replicas = replicas(&zookeeper);
-    for round in 0..rounds() {
+    for round in 0..rounds_of_each(FAULTS, 1) {
         replicas.fault(round);
     }
     replicas.end();
+}
+
+/// With a ttl that nobody could wait for in a hand-over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replacing_three_replicas_one_by_one_lacks_a_leader_only_for_the_hand_overs() {
+    let zookeeper = Setup::single().start().await;
+    let room = Room::on(format!("zk://{}/n?ttl=15s", zookeeper.hosts()));
+    Replicas::start(room, Duration::from_secs(15), 3).rolls(rounds_of_each(1, 1));
 }
 
 /// The first in line, and an operator to remove it.
@@ -44,7 +52,7 @@ async fn a_session_that_is_ended_and_a_node_that_is_deleted() {
     let zookeeper = Setup::single().start().await;
     let mut replicas = replicas(&zookeeper);
     replicas.overlap = Duration::from_secs(1);
-    for round in 0..rounds() {
+    for round in 0..rounds_of_each(2, 3) {
         sleep(Duration::from_millis(800)).await; // the own entry is watched from half a second on
         let (mut operator, path, session) = leader(&zookeeper).await;
         let by_session = round % 2 == 0;
