@@ -35,6 +35,8 @@ pub struct Fall {
     pub gap: Duration,
     /// All was lost by the clock alone.
     pub by_clock: bool,
+    /// When the loss of each name was told.
+    pub losses: [Instant; NAMES],
 }
 
 impl Siege {
@@ -66,13 +68,15 @@ impl Siege {
     /// # Panics
     /// If anything is held by both, or told after the next grant.
     pub async fn falls(self, cut: Instant, other: &Client) -> Fall {
-        let mut fall = Fall { lost: Duration::ZERO, granted: Duration::MAX, gap: Duration::MAX, by_clock: true };
-        for ((held, told), waiting) in self.held.iter().zip(self.told).zip(self.waiting) {
+        let (longest, losses) = (Duration::MAX, [cut; NAMES]);
+        let mut fall = Fall { lost: Duration::ZERO, granted: longest, gap: longest, by_clock: true, losses };
+        for (at, ((held, told), waiting)) in self.held.iter().zip(self.told).zip(self.waiting).enumerate() {
             let (guard, granted) = waiting.await.expect("taken over");
             assert!(!held.is_held() && guard.token() > held.token());
             let (reason, lost) = told.await.expect("no panic");
             assert!(lost < granted, "{reason}, told after the next grant");
             fall.gap = fall.gap.min(granted - lost);
+            fall.losses[at] = lost;
             fall.by_clock &= reason == LossReason::Expired;
             fall.lost = fall.lost.max(lost.saturating_duration_since(cut));
             fall.granted = fall.granted.min(granted.saturating_duration_since(cut));

@@ -8,7 +8,10 @@ use tenure_tests::{
     rounds,
     siege::{Fall, NAMES, Siege, works_again},
 };
-use tokio::time::sleep;
+use tokio::{
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
 
 use super::World;
 
@@ -43,6 +46,38 @@ async fn shown(operator: &mut Operator) -> usize {
     shown
 }
 
+/// Looks again and again at what the holder has in each queue, as the leader shows it. Returns when it was asked for the last time that it showed
+/// it: until then at least it was there for all others.
+fn last_seen(mut leader: Operator) -> JoinHandle<Vec<Instant>> {
+    tokio::spawn(async move {
+        let mut seen = vec![(String::new(), Instant::now(), true); NAMES];
+        while seen.iter().any(|(.., there)| *there) {
+            for (number, (entry, last, there)) in seen.iter_mut().enumerate().filter(|(_, (.., there))| *there) {
+                let asked = Instant::now();
+                let mut names = leader.list_here(&format!("/n/x-{number}")).await;
+                names.sort_by_key(|name| name.rsplit('-').next().map(str::to_owned));
+                let first = names.first().cloned().unwrap_or_default();
+                if entry.is_empty() {
+                    entry.clone_from(&first);
+                }
+                *there = !first.is_empty() && *entry == first;
+                *last = if *there { asked } else { *last };
+            }
+            sleep(Duration::from_millis(5)).await;
+        }
+        seen.into_iter().map(|(_, last, _)| last).collect()
+    })
+}
+
+/// The shortest time from a loss that was told to the last sight of its entry.
+async fn shown_after(losses: &[Instant; NAMES], seen: JoinHandle<Vec<Instant>>) -> Duration {
+    let seen = timeout(Duration::from_secs(20), seen).await.expect("all goes").expect("no panic");
+    let gap = |(lost, seen): (&Instant, Instant)| {
+        seen.checked_duration_since(*lost).expect("an entry had gone before its holder was told")
+    };
+    losses.iter().zip(seen).map(gap).min().expect("there are some")
+}
+
 /// The leader ends the session while the client stays connected, and reads from its server that all is well. Neither a connection nor a read
 /// proves anything.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -55,13 +90,14 @@ async fn a_client_of_a_follower_that_lost_its_leader_gives_up_in_time() {
         let mut believer = world.zookeeper.nodes[at].operator().await.expect("it serves");
         let [holder, other] = [world.client(0, &[at], "ttl=3s").await, world.client(1, &[leader], "ttl=3s").await];
         let siege = Siege::lay(&holder, &other).await;
+        let seen = last_seen(world.zookeeper.nodes[leader].operator().await.expect("it serves"));
         sleep(TTL / 2).await;
         world.server(at).cut(Cut::Off, &world.others(at));
-        let Fall { lost, granted, gap, by_clock } = siege.falls(Instant::now(), &other).await;
+        let Fall { lost, granted, by_clock, losses, .. } = siege.falls(Instant::now(), &other).await;
         assert!(by_clock && lost < TTL, "told {lost:?} after the cut");
         assert!(granted < Duration::from_secs(10), "granted {granted:?} after the cut: the follower knows by then");
         assert_eq!(shown(&mut believer).await, 2 * NAMES, "the follower knows that it is cut off: this proves nothing");
-        narrowest = narrowest.min(gap);
+        narrowest = narrowest.min(shown_after(&losses, seen).await);
         println!("follower cut off from its leader: lost by {lost:?}, granted after {granted:?}");
         world.server(at).heal();
         assert!(world.zookeeper.serves(Duration::from_secs(30)).await);
@@ -69,7 +105,7 @@ async fn a_client_of_a_follower_that_lost_its_leader_gives_up_in_time() {
         holder.close().await;
         other.close().await;
     }
-    println!("{rounds} of {rounds} lost in time, {narrowest:?} before the next grant at least");
+    println!("{rounds} of {rounds} lost in time, {narrowest:?} before the entry was gone for others at least");
 }
 
 /// Keep-alives succeed now and then, so that the deadline hangs on which of them had reached the leader.
@@ -77,12 +113,13 @@ async fn a_client_of_a_follower_that_lost_its_leader_gives_up_in_time() {
 async fn a_client_of_a_follower_with_a_flapping_link_gives_up_in_time() {
     let mut world = World::start(&PATIENT).await;
     let seed = u64::from(std::process::id());
-    let (rounds, dice, mut narrowest) = (rounds(2), Dice::new(seed), Duration::MAX);
+    let (rounds, dice, mut narrowest, mut outlived) = (rounds(2), Dice::new(seed), Duration::MAX, 0);
     for round in 0..rounds {
         let leader = world.leader().await;
         let at = (leader + 1) % 3;
         let [holder, other] = [world.client(0, &[at], "ttl=3s").await, world.client(1, &[leader], "ttl=3s").await];
         let siege = Siege::lay(&holder, &other).await;
+        let seen = last_seen(world.zookeeper.nodes[leader].operator().await.expect("it serves"));
         let (start, mut cuts) = (Instant::now(), 0);
         // What the tenures outlive, and what they do not.
         let longest = Duration::from_millis([250, 900][round % 2]);
@@ -95,18 +132,20 @@ async fn a_client_of_a_follower_with_a_flapping_link_gives_up_in_time() {
         }
         let held = siege.held();
         world.server(at).cut(Cut::Off, &world.others(at));
-        let Fall { lost, gap, .. } = siege.falls(Instant::now(), &other).await;
+        let Fall { lost, by_clock, losses, .. } = siege.falls(Instant::now(), &other).await;
+        assert!(by_clock, "somebody else told of a loss before the own clock");
         println!(
             "seed {seed}, {cuts} cuts of {longest:?} at most, {held} of {NAMES} outlived them: lost {lost:?} after the last"
         );
-        narrowest = narrowest.min(gap);
+        (narrowest, outlived) = (narrowest.min(shown_after(&losses, seen).await), outlived + held);
         world.server(at).heal();
         assert!(world.zookeeper.serves(Duration::from_secs(30)).await);
         works_again(&holder).await;
         holder.close().await;
         other.close().await;
     }
-    println!("{rounds} of {rounds} lost in time, {narrowest:?} before the next grant at least");
+    println!("{rounds} of {rounds} lost in time, {narrowest:?} before the entry was gone for others at least");
+    assert!(outlived > 0, "nothing was held any more at the last cut, in any round");
 }
 
 /// With the majority there is a new leader, while the old one may go on for some time.
