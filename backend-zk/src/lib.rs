@@ -25,8 +25,8 @@
 //! user alone, and without it, or with `acl=open`, for everybody.
 //!
 //! # How it works
-//! An entry of the name `invoices` is the node `/billing/invoices/_c_<id>-lock-NNNNNNNNNN`. It is made and the queue read in one round trip,
-//! and left in another. Whoever waits watches the one entry it waits for. A keep-alive is a transaction that a majority commits and that
+//! An entry of the name `invoices` is the node `/billing/invoices/_c_<id>-lock-NNNNNNNNNN`. It is made and the queue read in one round trip
+//! (three if the queue has no node yet), and left in another. Whoever waits watches the one entry it waits for. A keep-alive is a transaction that a majority commits and that
 //! changes nothing; what it proves about the leader's clock is told in `lease.rs`. The session is on one server at a time. When that does
 //! not serve it is taken to another one, which is first asked what it grants: one with another `maxSessionTimeout` would shorten the session.
 //! Whatever was sent and given up cannot take effect after the entry was left: the leader refuses what an earlier server still sends.

@@ -24,21 +24,40 @@ async fn an_enter_is_one_round_trip_and_so_is_a_leave() {
     let proxy = Proxy::start(zookeeper.nodes[0].client).await.expect("a proxy");
     let session = session(&proxy.address().to_string(), Duration::from_secs(30)).await.session;
     let (name, delay) = (queue("x"), Duration::from_millis(100));
-    let first = ContenderId::random(Mode::Write);
-    session.enter(&name, &first, b"").await.expect("the queue is made");
+    let id = ContenderId::random(Mode::Write);
+    session.enter(&name, &id, b"").await.expect("the queue is made");
+    session.leave(&name, &id).await.expect("it stays, and is empty");
     proxy.set(Proxied::DelayReplies(delay));
     let mut fastest = [Duration::MAX; 2];
     for _ in 0..10 {
         let (id, start) = (ContenderId::random(Mode::Write), Instant::now());
         let entered = session.enter(&name, &id, b"").await.expect("entered");
         let (enter, start) = (start.elapsed(), Instant::now());
-        assert_eq!(entered.snapshot.queue.len(), 2);
+        assert_eq!(entered.snapshot.queue.len(), 1);
         session.leave(&name, &id).await.expect("left");
         let leave = start.elapsed();
         fastest = [fastest[0].min(enter), fastest[1].min(leave)];
     }
     println!("with {delay:?} to answer: entered and left in {fastest:?}");
     assert!(fastest.iter().all(|took| *took >= delay && *took < delay * 19 / 10), "{fastest:?}");
+}
+
+/// The refused try, the queue, and the next try.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_enter_into_a_queue_that_is_not_there_is_three_round_trips() {
+    let zookeeper = Setup::single().start().await;
+    let proxy = Proxy::start(zookeeper.nodes[0].client).await.expect("a proxy");
+    let session = session(&proxy.address().to_string(), Duration::from_secs(30)).await.session;
+    let delay = Duration::from_millis(100);
+    proxy.set(Proxied::DelayReplies(delay));
+    let mut fastest = Duration::MAX;
+    for fresh in 0..5 {
+        let (name, id, start) = (queue(&format!("x-{fresh}")), ContenderId::random(Mode::Write), Instant::now());
+        session.enter(&name, &id, b"").await.expect("entered");
+        fastest = fastest.min(start.elapsed());
+    }
+    println!("with {delay:?} to answer: entered into a fresh queue in {fastest:?}");
+    assert!(fastest >= delay * 3 && fastest < delay * 39 / 10, "{fastest:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
