@@ -45,6 +45,59 @@ async fn nodes_of_a_creator_are_for_nobody_else() {
     assert!(error.kind() == ErrorKind::Config && error.to_string().contains("write user and password"), "{error}");
 }
 
+/// Whoever is nobody reads nothing at all of what is made with `acl=creator`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_node_of_a_creator_is_closed_to_others() {
+    const NO_RIGHT: [i32; 2] = [-102; 2];
+    let zookeeper = Setup::single().start().await;
+    let clerk = coordinator(&zookeeper.hosts(), "user=clerk&password=secret&acl=creator&ttl=10s&token_base=5").await;
+    let guard = clerk.lock("x").await.expect("granted");
+    guard.fenced().expect("it keeps data").put("k", b"v").await.expect("written");
+    let [mut insider, mut nobody] = [zookeeper.operator().await, zookeeper.operator().await];
+    insider.login("clerk", "secret").await;
+    let (mut unseen, mut all) = (vec!["/n".to_owned()], Vec::new());
+    while let Some(path) = unseen.pop() {
+        unseen.extend(insider.list(&path).await.into_iter().map(|name| format!("{path}/{name}")));
+        assert_eq!(insider.codes(&path).await, [0; 2], "{path}");
+        assert_eq!(nobody.codes(&path).await, NO_RIGHT, "{path} is open");
+        all.push(path);
+    }
+    println!("closed: {all:?}");
+    for kind in ["/n/.tenure/sessions/", "/n/.tenure/token_base", "/n/.tenure/data/x/k", "/n/x/_c_"] {
+        assert!(all.iter().any(|path| path.starts_with(kind)), "no {kind}: {all:?}");
+    }
+    let open = tenure::connect(&format!("zk://{}/open?ttl=10s", zookeeper.hosts())).await.expect("connected");
+    let _held = open.lock("x").await.expect("granted");
+    assert_eq!(nobody.codes("/open/x").await, [0; 2], "or the above shows nothing");
+}
+
+/// All levels of a namespace are made; those that are there, whoever owns them, are left as they are.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_namespace_of_several_levels_is_made_below_what_others_own() {
+    let zookeeper = Setup::single().start().await;
+    let (hosts, mut operator) = (zookeeper.hosts(), zookeeper.operator().await);
+    let at = |namespace: &str, settings: &str| format!("zk://{hosts}/{namespace}?ttl=4s&{settings}");
+    operator.create("/shop", b"theirs").await;
+    operator.create("/shop/orders", b"").await;
+    for namespace in ["a/b/c", "shop/billing/eu"] {
+        let coordinator = tenure::connect(&at(namespace, "")).await.expect("connected");
+        let _held = coordinator.lock("x").await.expect("granted");
+        assert_eq!(operator.list(&format!("/{namespace}/x")).await.len(), 1, "{namespace}");
+    }
+    let (value, stat) = operator.get("/shop").await.expect("it is there");
+    assert_eq!((value.as_slice(), stat.version), (&b"theirs"[..], 0));
+    assert_eq!(operator.list("/shop").await, ["billing", "orders"]);
+    let boss = tenure::connect(&at("closed", "acl=creator&user=boss&password=secret")).await.expect("connected");
+    let error = tenure::connect(&at("closed/mine", "")).await.expect_err("nobody may make anything there");
+    let says = "write user and password of one who has it, or change its ACL";
+    assert!(error.kind() == ErrorKind::Denied && error.to_string().contains(says), "{error}");
+    operator.login("boss", "secret").await;
+    operator.create("/closed/mine", b"").await; // for everybody
+    let mine = tenure::connect(&at("closed/mine", "")).await.expect("no right to the parent is needed any more");
+    mine.lock("x").await.expect("granted").release().await.expect("released");
+    boss.close().await.expect("closed");
+}
+
 /// The login goes with the session, to every connection.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_login_is_renewed_with_every_connection() {

@@ -35,8 +35,8 @@ fn certificate(folder: &Path, authority: &Authority, name: &str, host: &str, las
     std::fs::write(folder.join(format!("{name}-both.pem")), key.serialize_pem() + &certificate.pem()).expect("written");
 }
 
-/// Certificates of every kind, and a server that wants one of its clients; with the address where it does.
-async fn start(folder: &Path, server: &str) -> (Zookeeper, String) {
+/// Certificates of every kind, and a server that wants one of its clients (`need`) or not (`none`); with the address where it does.
+async fn start(folder: &Path, server: &str, of_clients: &str) -> (Zookeeper, String) {
     let (ours, foreign) = (authority(folder, "ours"), authority(folder, "foreign"));
     certificate(folder, &ours, "server", "127.0.0.1", 2100);
     certificate(folder, &ours, "old-server", "127.0.0.1", 2021);
@@ -52,7 +52,7 @@ async fn start(folder: &Path, server: &str) -> (Zookeeper, String) {
         "ssl.keyStore.type=PEM",
         &format!("ssl.trustStore.location={}", path("ours.pem")),
         "ssl.trustStore.type=PEM",
-        "ssl.clientAuth=need",
+        &format!("ssl.clientAuth={of_clients}"),
     ]);
     (setup.start().await, format!("127.0.0.1:{port}"))
 }
@@ -68,7 +68,7 @@ async fn refused(hosts: &str, settings: &str) -> Error {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn certificates_are_verified_both_ways_with_a_sentence() {
     let folder = tempfile::tempdir().expect("a directory");
-    let (zookeeper, secure) = start(folder.path(), "server").await;
+    let (zookeeper, secure) = start(folder.path(), "server", "need").await;
     let files = |ca: &str, client: &str| {
         let path = |name: String| folder.path().join(name).display().to_string();
         let [ca, cert, key] = [format!("{ca}.pem"), format!("{client}.pem"), format!("{client}.key")].map(path);
@@ -97,10 +97,28 @@ async fn certificates_are_verified_both_ways_with_a_sentence() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_expired_certificate_of_the_server_is_told_in_one_sentence() {
     let folder = tempfile::tempdir().expect("a directory");
-    let (zookeeper, secure) = start(folder.path(), "old-server").await;
+    let (zookeeper, secure) = start(folder.path(), "old-server", "need").await;
     let path = |name: &str| folder.path().join(name).display().to_string();
     let settings = format!("ca={}&cert={}&key={}", path("ours.pem"), path("client.pem"), path("client.key"));
     let error = refused(&secure, &settings).await;
     assert!(error.kind() == ErrorKind::Config && error.to_string().contains("has expired: renew it"), "{error}");
     assert!(refused(&zookeeper.hosts(), &settings).await.to_string().contains("write zk://"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_authority_is_all_that_is_written_where_clients_have_no_certificates() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let (zookeeper, secure) = start(folder.path(), "server", "none").await;
+    drop(zookeeper.operator().await); // it serves
+    let ca = |name: &str| folder.path().join(name).display().to_string();
+    for scheme in ["zks", "zk"] {
+        let url = format!("{scheme}://{secure}/n?ca={}&connect_timeout=3s", ca("ours.pem"));
+        let coordinator = tenure::connect(&url).await.unwrap_or_else(|error| panic!("{url}: {}", error.report()));
+        coordinator.lock("x").await.expect("granted").release().await.expect("released");
+        let error = tenure::connect(&url.replace("ours", "foreign")).await.expect_err("not its authority");
+        assert!(error.kind() == ErrorKind::Config && error.to_string().contains("write ca"), "{error}");
+    }
+    // The system's authorities do not know it.
+    let error = tenure::connect(&format!("zks://{secure}/n?connect_timeout=3s")).await.expect_err("unknown");
+    assert!(error.kind() == ErrorKind::Config && error.to_string().contains("write ca"), "{error}");
 }

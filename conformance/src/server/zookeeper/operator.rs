@@ -132,6 +132,28 @@ impl Operator {
         self.try_call(4, Request::default().bytes(path.as_bytes()).byte(0)).await?.ok().map(value)
     }
 
+    /// Is one more user from now on.
+    ///
+    /// # Panics
+    /// If the server does not agree.
+    pub async fn login(&mut self, user: &str, password: &str) {
+        let login = format!("{user}:{password}");
+        let request = Request::default().int(-4).int(100).int(0).bytes(b"digest").bytes(login.as_bytes());
+        let answer = timeout(LIMIT, self.exchange(request)).await.ok().flatten().expect("the server answers");
+        checked(answer).unwrap_or_else(|code| panic!("{user} is not let in: {code}"));
+    }
+
+    /// With which codes the server answers who asks for a node's value, and for what is in it: 0 if we may know, -102 if we have no right to,
+    /// -101 if it is not there.
+    pub async fn codes(&mut self, path: &str) -> [i32; 2] {
+        let mut codes = [0; 2];
+        for (code, kind) in codes.iter_mut().zip([4, 8]) {
+            let answer = self.call(kind, Request::default().bytes(path.as_bytes()).byte(0)).await;
+            *code = answer.err().unwrap_or(0);
+        }
+        codes
+    }
+
     /// The names of the nodes below one, in alphabetical order; none if it is not there.
     pub async fn list(&mut self, path: &str) -> Vec<String> {
         self.read(8, path).await.map(names).unwrap_or_default()
