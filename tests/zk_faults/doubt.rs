@@ -63,6 +63,7 @@ async fn two_contenders_come_through_although_an_answer_is_lost() {
     guard.release().await.expect("released");
     let next = timeout(Duration::from_secs(2), waits).await.expect("in time").expect("no panic").expect("granted");
     assert!(next.token() > token);
+    assert_eq!(entries(&mut zookeeper.operator().await, "x").await.len(), 1, "it was made twice");
     next.release().await.expect("released");
     let last = timeout(Duration::from_secs(2), other.lock("x")).await.expect("in time").expect("granted");
     last.release().await.expect("released");
