@@ -31,7 +31,12 @@ pub async fn coordinator(hosts: &str, settings: &str) -> Coordinator {
 
 /// A session without a coordinator.
 pub async fn session(hosts: &str, ttl: Duration) -> Opened {
-    let backend = EtcdBackend::connect(&config(hosts, ""), &Clock::system(), false).await.expect("good settings");
+    session_by(hosts, "", ttl).await
+}
+
+/// As [`session`], with settings.
+pub async fn session_by(hosts: &str, settings: &str, ttl: Duration) -> Opened {
+    let backend = EtcdBackend::connect(&config(hosts, settings), &Clock::system(), false).await.expect("good settings");
     backend.open(ttl).await.unwrap_or_else(|error| panic!("{}", error.report()))
 }
 

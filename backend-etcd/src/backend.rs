@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use tenure_core::{Backend, Clock, Config, Error, Opened, Result, Strength, async_trait};
+use tokio::time::Instant;
 
 use crate::{
     config::Settings,
@@ -41,14 +42,16 @@ impl EtcdBackend {
         Ok(Self { endpoints, keys, clock: clock.clone(), connect_timeout })
     }
 
-    /// One try to open a session, on the current server.
+    /// One try to open a session, on the current server: both of its steps within `limit`.
     async fn open_once(&self, ttl: Duration, limit: Duration) -> Result<Opened, Failure> {
         let wanted = i64::try_from(ttl.as_millis().div_ceil(1000)).unwrap_or(i64::MAX); // leases last for whole seconds
         let sent = self.clock.now();
         let grant = |link: Link| async move { link.client.lease_client().grant(wanted, None).await };
+        let end = Instant::now() + limit;
         let granted = self.endpoints.attempt(limit, grant).await?;
         let (lease, ttl) = (granted.id(), seconds(granted.ttl()));
-        let session = EtcdSession::begin(&self.endpoints, &self.keys, &self.clock, (lease, ttl), limit).await?;
+        let left = end.saturating_duration_since(Instant::now());
+        let session = EtcdSession::begin(&self.endpoints, &self.keys, &self.clock, (lease, ttl), left).await?;
         Ok(Opened { session: Box::new(session), ttl, deadline: sent + ttl })
     }
 }
@@ -66,7 +69,8 @@ impl Backend for EtcdBackend {
     /// Tries every server once. A lease that was granted without our hearing of it has no entries, and expires.
     async fn open(&self, ttl: Duration) -> Result<Opened> {
         let servers = self.endpoints.count();
-        let limit = self.connect_timeout / u32::try_from(servers + 1).unwrap_or(u32::MAX);
+        // Less than what core waits, so that there is time to tell what was the matter.
+        let limit = self.connect_timeout * 4 / 5 / u32::try_from(servers).unwrap_or(u32::MAX);
         let mut left = servers;
         loop {
             left -= 1;

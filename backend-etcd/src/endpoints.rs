@@ -4,12 +4,15 @@
 use std::{
     fmt,
     future::Future,
-    sync::atomic::{AtomicU64, AtomicUsize, Ordering},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
 use etcd_client::{Client, ConnectOptions, Error as ClientError};
-use tokio::{sync::Mutex, time::timeout};
+use tokio::time::timeout;
 
 use crate::{
     config::Settings,
@@ -29,6 +32,19 @@ struct Server {
     url: String,
     /// The client, with the number of its connection.
     client: Mutex<Option<(u64, Client)>>,
+    /// Held by whoever makes a new one.
+    connecting: tokio::sync::Mutex<()>,
+}
+
+impl Server {
+    fn client(&self) -> MutexGuard<'_, Option<(u64, Client)>> {
+        self.client.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn link(&self, at: usize) -> Option<Link> {
+        let client = self.client();
+        client.as_ref().map(|(connection, client)| Link { client: client.clone(), at, connection: *connection })
+    }
 }
 
 /// A client of one server, for one call or stream.
@@ -44,7 +60,7 @@ impl Endpoints {
     pub(crate) fn new(settings: &Settings) -> Self {
         let server = |host: &String| {
             let url = format!("{}://{host}", settings.scheme);
-            Server { host: host.clone(), url, client: Mutex::new(None) }
+            Server { host: host.clone(), url, client: Mutex::default(), connecting: tokio::sync::Mutex::default() }
         };
         Self {
             servers: settings.hosts.iter().map(server).collect(),
@@ -114,25 +130,33 @@ impl Endpoints {
     }
 
     async fn connect(&self, at: usize) -> Result<Link, ClientError> {
-        let mut slot = self.servers[at].client.lock().await;
-        if let Some((connection, client)) = &*slot {
-            return Ok(Link { client: client.clone(), at, connection: *connection });
+        let server = &self.servers[at];
+        if let Some(link) = server.link(at) {
+            return Ok(link);
+        }
+        let _alone = server.connecting.lock().await;
+        if let Some(link) = server.link(at) {
+            return Ok(link);
         }
         // Opens no connection yet, but logs in if there is a user.
-        let client = Client::connect([&self.servers[at].url], Some(self.options.clone())).await?;
+        let client = Client::connect([&server.url], Some(self.options.clone())).await?;
         let connection = self.connections.fetch_add(1, Ordering::Relaxed);
-        *slot = Some((connection, client.clone()));
+        *server.client() = Some((connection, client.clone()));
         Ok(Link { client, at, connection })
     }
 
-    /// Others are asked from now on, and this server by a new connection if the old one is to blame.
+    /// Others are asked from now on, and this server by a new connection if the old one is to blame. What an older connection has failed
+    /// by was told before, and says nothing about the present one.
     fn blame(&self, at: usize, connection: Option<u64>, failure: &Failure) {
         if failure.blame == Blame::Request {
             return;
         }
-        // Whoever has it locked is making a new connection already.
-        if let (Blame::Connection, Ok(mut slot)) = (failure.blame, self.servers[at].client.try_lock()) {
-            slot.take_if(|(known, _)| connection == Some(*known));
+        {
+            let mut client = self.servers[at].client();
+            if client.as_ref().map(|(known, _)| *known) != connection {
+                return;
+            }
+            client.take_if(|_| failure.blame == Blame::Connection);
         }
         let next = (at + 1) % self.servers.len();
         let _ = self.current.compare_exchange(at, next, Ordering::Relaxed, Ordering::Relaxed);
@@ -149,5 +173,31 @@ impl fmt::Debug for Endpoints {
 impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Link").field("at", &self.at).field("connection", &self.connection).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_an_older_connection_fails_by_is_not_put_down_to_the_present_one() {
+        let config = "etcd://127.0.0.1:1,127.0.0.1:2/x".parse().expect("a URL");
+        let endpoints = Endpoints::new(&Settings::of(&config, false).expect("good settings"));
+        let failure = Failure::silent("a host", Duration::ZERO);
+        let current = || endpoints.current.load(Ordering::Relaxed);
+        let first = endpoints.connect(0).await.expect("nothing is sent");
+        endpoints.suspect(&first, &failure);
+        assert_eq!(current(), 1);
+        let other = endpoints.connect(1).await.expect("nothing is sent");
+        endpoints.suspect(&other, &failure);
+        endpoints.suspect(&first, &failure);
+        assert_eq!(current(), 0, "its connection is gone already");
+        let second = endpoints.connect(0).await.expect("nothing is sent");
+        endpoints.suspect(&first, &failure);
+        let again = endpoints.connect(0).await.expect("nothing is sent");
+        assert_eq!((current(), again.connection), (0, second.connection), "it has another connection by now");
+        endpoints.suspect(&second, &failure);
+        assert_eq!(current(), 1);
     }
 }

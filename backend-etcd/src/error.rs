@@ -3,7 +3,7 @@
 use std::{error::Error as StdError, time::Duration};
 
 use etcd_client::Error as ClientError;
-use tenure_core::{Error, ErrorKind};
+use tenure_core::{Error, ErrorKind, LossReason};
 use tonic::{Code, Status};
 
 const FULL: &str = "the database of etcd is full: compact and defragment it, then run `etcdctl alarm disarm`";
@@ -26,16 +26,22 @@ pub(crate) struct Failure {
     pub(crate) blame: Blame,
     message: String,
     cause: Option<String>,
+    loss: LossReason,
 }
 
 impl Failure {
     fn new(kind: ErrorKind, blame: Blame, message: impl Into<String>) -> Self {
-        Self { kind, blame, message: message.into(), cause: None }
+        Self { kind, blame, message: message.into(), cause: None, loss: LossReason::SessionEnded }
     }
 
-    /// The session is over, or what was granted to it cannot be relied on any more.
-    pub(crate) fn lost(message: impl Into<String>) -> Self {
+    /// The session is over.
+    fn lost(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::SessionLost, Blame::Request, message)
+    }
+
+    /// Nothing that was granted can be relied on any more.
+    pub(crate) fn replaced(message: impl Into<String>) -> Self {
+        Self { loss: LossReason::DataReplaced, ..Self::lost(message) }
     }
 
     /// Whether a server has said no: what was asked of it is done or will never be, and does not happen later.
@@ -105,7 +111,7 @@ impl Failure {
     }
 
     pub(crate) fn into_error(self) -> Error {
-        let error = Error::new(self.kind, self.message);
+        let error = Error::new(self.kind, self.message).with_loss(self.loss);
         match self.cause {
             Some(cause) => error.with_source(cause),
             None => error,

@@ -49,7 +49,7 @@
 //! * etcd 3.5.13 or 3.4.31 at least: leaders of older ones may revoke leases, or answer keep-alives, after they were deposed. Both are safe
 //!   here (a keep-alive counts from its sending, and only if a majority confirms a leader of the same term), but tenures are lost for
 //!   nothing.
-//! * The build needs `protoc` (Debian: `apt-get install protobuf-compiler`).
+//! * The build needs `protoc` and its include files (Debian: `apt-get install protobuf-compiler libprotobuf-dev`).
 
 use std::sync::Arc;
 

@@ -11,8 +11,8 @@ use std::{
 
 use etcd_client::{Compare, CompareOp, KeyValue, PutOptions, Txn, TxnOp};
 use tenure_core::{
-    Clock, Contender, ContenderId, Entered, Error, ErrorKind, FencedStore, Moment, QueueName, Record, Result, Session,
-    Snapshot, Version, Wake, async_trait,
+    Clock, Contender, ContenderId, Entered, Error, ErrorKind, FencedStore, LossReason, Moment, QueueName, Record,
+    Result, Session, Snapshot, Version, Wake, async_trait,
 };
 use tokio::{sync::Mutex, time::Instant};
 
@@ -21,7 +21,7 @@ use crate::{
     doubts::Doubts,
     endpoints::{Endpoints, Link},
     entries,
-    error::{Failure, lost, no_header},
+    error::{Blame, Failure, lost, no_header},
     keys::Keys,
     lease::Beat,
     look::{Get, snapshot},
@@ -50,7 +50,7 @@ pub(crate) struct EtcdSession {
 }
 
 impl EtcdSession {
-    /// Makes the key that stands for the session of this lease. Each step is tried once, within `limit`.
+    /// Makes the key that stands for the session of this lease. Tried once, within `limit`.
     pub(crate) async fn begin(
         endpoints: &Arc<Endpoints>,
         keys: &Keys,
@@ -148,18 +148,23 @@ impl EtcdSession {
         let mut beat = self.beat.lock().await;
         let each = (self.ttl / 7).min(Duration::from_secs(5)); // two of them are less than what is waited for a keep-alive
         let end = Instant::now() + 2 * each;
-        let limit = || each.min(end.saturating_duration_since(Instant::now()));
+        // A server that is given less may be taken for a silent one although nothing is wrong with it.
+        let limit = || Some(each.min(end.saturating_duration_since(Instant::now()))).filter(|left| *left >= each / 2);
         let mut tries = self.endpoints.count() + 1;
         loop {
             tries -= 1;
             let stream = match beat.take().filter(|stream| stream.is_current(&self.endpoints)) {
                 Some(stream) => Ok(stream),
                 // The answer to the keep-alive that opens a stream is not shown: it is followed by one whose answer is.
-                None => Beat::open(&self.endpoints, self.lease, limit()).await,
+                None => Beat::open(&self.endpoints, self.lease, limit().unwrap_or(each / 2)).await,
             };
-            let answer = match stream {
-                Ok(stream) => stream.again(&self.endpoints, limit()).await,
-                Err(error) => Err(error),
+            let answer = match (stream, limit()) {
+                (Ok(stream), Some(limit)) => stream.again(&self.endpoints, limit).await,
+                (Ok(stream), None) => {
+                    *beat = Some(stream); // the next keep-alive has it from the start
+                    return Err(Error::new(ErrorKind::Unavailable, "there was no time left for a keep-alive of etcd"));
+                }
+                (Err(error), _) => Err(error),
             };
             match answer {
                 Ok((stream, answer)) => {
@@ -168,7 +173,7 @@ impl EtcdSession {
                     *beat = Some(stream);
                     return Ok((seconds(answer.ttl()).min(self.ttl), header.raft_term()));
                 }
-                Err(error) if error.is_retryable() && tries > 0 && Instant::now() < end => {}
+                Err(error) if error.is_retryable() && tries > 0 && limit().is_some() => {}
                 Err(error) => return Err(error),
             }
         }
@@ -207,7 +212,10 @@ impl Session for EtcdSession {
             (Ok(_), Ok(_)) => {
                 Err(Error::new(ErrorKind::Unavailable, "the servers of etcd changed their leader during a keep-alive"))
             }
-            (Err(error), Err(_)) if error.kind() == ErrorKind::SessionLost => Err(error),
+            (Err(error), Err(other)) if error.kind() == ErrorKind::SessionLost => {
+                // That its lease has gone is true after a restore too, and not all that is to be said.
+                Err(if other.loss() == LossReason::DataReplaced { other } else { error })
+            }
             (_, Err(error)) | (Err(error), _) => Err(error),
         }
     }
@@ -242,12 +250,22 @@ impl Session for EtcdSession {
         token_base::settle(self, base).await
     }
 
+    /// Tries every server once: a revoke may be repeated.
     async fn close(&self) -> Result<()> {
         self.beat.lock().await.take();
-        let revoke = |link: Link| async move { link.client.lease_client().revoke(self.lease).await };
-        match self.endpoints.attempt(self.limit(), revoke).await {
-            Err(failure) if failure.kind != ErrorKind::SessionLost => Err(failure.into()),
-            _ => Ok(()), // revoked, now or before
+        let end = Instant::now() + self.limit();
+        let mut left = u32::try_from(self.endpoints.count()).unwrap_or(u32::MAX);
+        loop {
+            // A server that fails at once leaves its time to the others.
+            let limit = end.saturating_duration_since(Instant::now()) / left;
+            left -= 1;
+            let revoke = |link: Link| async move { link.client.lease_client().revoke(self.lease).await };
+            match self.endpoints.attempt(limit, revoke).await {
+                Err(failure) if failure.kind == ErrorKind::SessionLost => return Ok(()), // revoked before
+                Err(failure) if failure.blame != Blame::Request && left > 0 => {}
+                Err(failure) => return Err(failure.into()),
+                Ok(_) => return Ok(()),
+            }
         }
     }
 

@@ -33,7 +33,7 @@ impl Timeline {
     /// `SessionLost` once the timeline has been seen to be broken: for good.
     pub(crate) fn floor(&self) -> Result<Floor, Failure> {
         match self.broken.get() {
-            Some(why) => Err(Failure::lost(why)),
+            Some(why) => Err(Failure::replaced(why)),
             None => Ok(Floor(self.newest.load(Ordering::Acquire))),
         }
     }
@@ -74,6 +74,6 @@ impl Timeline {
 
     fn breaks(&self, why: String) -> Failure {
         tracing::error!("{why}");
-        Failure::lost(self.broken.get_or_init(|| why))
+        Failure::replaced(self.broken.get_or_init(|| why))
     }
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, accessat, mknodat, statfs};
-use tenure_core::{Error, ErrorKind, Result};
+use tenure_core::{Error, ErrorKind, LossReason, Result};
 
 use crate::error::{config, refused};
 
@@ -70,7 +70,7 @@ impl DatabaseFile {
             return Ok(());
         }
         let message = format!("{} was removed or replaced while in use: its sessions are over", self.path.display());
-        Err(Error::new(ErrorKind::SessionLost, message))
+        Err(Error::new(ErrorKind::SessionLost, message).with_loss(LossReason::DataReplaced))
     }
 }
 

@@ -18,7 +18,7 @@
 
 use std::sync::{Arc, atomic::Ordering};
 
-use tenure_core::{ContenderId, Entered, Error, ErrorKind, QueueName, Result, Snapshot, check_value};
+use tenure_core::{ContenderId, Entered, Error, ErrorKind, LossReason, QueueName, Result, Snapshot, check_value};
 use tokio::join;
 
 use crate::{
@@ -83,11 +83,12 @@ async fn append(
     };
     session.newest.fetch_max(node.made, Ordering::AcqRel);
     if node.made < newest {
-        return Err(session.end(&format!(
+        let why = format!(
             "the session is over: the data of ZooKeeper went back from {newest} to {}, as after a restore from a backup: tokens may repeat, \
              so raise token_base above every token that was given",
             node.made
-        )));
+        );
+        return Err(session.end_by(LossReason::DataReplaced, &why));
     }
     let children = children.map_err(|refusal| refusal.into_error(queue));
     place.path = Some(entry.clone());

@@ -8,8 +8,8 @@ use std::{
 };
 
 use tenure_core::{
-    Clock, Contender, ContenderId, Entered, Error, FencedStore, Moment, QueueName, Record, Result, Session, Snapshot,
-    Version, Wake, async_trait,
+    Clock, Contender, ContenderId, Entered, Error, FencedStore, LossReason, Moment, QueueName, Record, Result, Session,
+    Snapshot, Version, Wake, async_trait,
 };
 use tokio::{sync::Mutex, time::timeout};
 
@@ -63,7 +63,7 @@ pub(crate) struct Shared {
     pub(crate) slot: Mutex<Slot>,
     /// One keep-alive at a time.
     beating: Mutex<()>,
-    pub(crate) over: OnceLock<String>,
+    pub(crate) over: OnceLock<(String, LossReason)>,
 }
 
 impl Shared {
@@ -125,12 +125,18 @@ impl Shared {
         if self.lease.is_over(&self.clock) {
             self.end(PASSED);
         }
-        self.over.get().map_or(Ok(()), |why| Err(lost(why)))
+        self.over.get().map_or(Ok(()), |(why, reason)| Err(lost(why).with_loss(*reason)))
     }
 
     /// The session is over for this reason, or for the one before it.
     pub(crate) fn end(&self, why: &str) -> Error {
-        lost(self.over.get_or_init(|| why.to_owned()))
+        self.end_by(LossReason::SessionEnded, why)
+    }
+
+    /// The same, with what its loss is put down to.
+    pub(crate) fn end_by(&self, reason: LossReason, why: &str) -> Error {
+        let (why, reason) = self.over.get_or_init(|| (why.to_owned(), reason));
+        lost(why).with_loss(*reason)
     }
 
     pub(crate) fn end_unmarked(&self) -> Error {
@@ -227,7 +233,7 @@ impl Session for ZkSession {
 
     async fn close(&self) -> Result<()> {
         // Also if it is over for us for another reason: the server may keep it, and what is bound to it, for a while.
-        self.0.over.get_or_init(|| CLOSED.to_owned());
+        self.0.over.get_or_init(|| (CLOSED.to_owned(), LossReason::SessionEnded));
         let limit = self.0.limit();
         match timeout(limit, self.0.close_at_server()).await {
             Ok(closed) => closed.map_err(Failure::in_session),

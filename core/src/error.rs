@@ -2,7 +2,7 @@
 
 use std::{error::Error as StdError, fmt};
 
-use crate::token::FencingToken;
+use crate::{keeper::LossReason, token::FencingToken};
 
 /// Shorthand for a result with Tenure's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -40,12 +40,14 @@ struct Inner {
     message: String,
     source: Option<Box<dyn StdError + Send + Sync>>,
     winner: Option<FencingToken>,
+    loss: LossReason,
 }
 
 impl Error {
     /// An error whose `message` says what failed, on which name, and what to do; lower case, without a full stop.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self(Box::new(Inner { kind, message: message.into(), source: None, winner: None }))
+        let (message, loss) = (message.into(), LossReason::SessionEnded);
+        Self(Box::new(Inner { kind, message, source: None, winner: None, loss }))
     }
 
     /// Attaches the cause. Its text must not be repeated in the message.
@@ -53,6 +55,18 @@ impl Error {
     pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         self.0.source = Some(source.into());
         self
+    }
+
+    /// Says, for an error of the kind `SessionLost`, why that is, if a backend knows more than that the session has ended.
+    #[must_use]
+    pub fn with_loss(mut self, reason: LossReason) -> Self {
+        self.0.loss = reason;
+        self
+    }
+
+    /// What everything that is bound to the session is lost by, if the error is `SessionLost`.
+    pub fn loss(&self) -> LossReason {
+        self.0.loss
     }
 
     /// Names the holder that a refused write lost to.

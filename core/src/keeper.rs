@@ -30,6 +30,9 @@ pub enum LossReason {
     Expired,
     /// The backend has ended the session, or the coordinator was closed.
     SessionEnded,
+    /// The data of the backend was replaced by another or an older copy, as by a restore from a backup. Tokens may repeat, unless
+    /// `token_base` is raised above every token that was given.
+    DataReplaced,
     /// Somebody removed the entry.
     Removed,
     /// It was given up, since the application did not say that it is well.
@@ -41,6 +44,10 @@ impl fmt::Display for LossReason {
         f.write_str(match self {
             Self::Expired => "it could not be renewed before its deadline",
             Self::SessionEnded => "its session has ended",
+            Self::DataReplaced => {
+                "the data of the backend was replaced by another or an older copy, as by a restore from a backup: tokens may \
+                 repeat, so raise token_base above every token that was given"
+            }
             Self::Removed => "its entry was removed by somebody else",
             Self::Unwell => "the application was not well",
         })
@@ -100,7 +107,7 @@ impl Trouble {
 enum Command {
     Leave(Leave),
     /// A call has answered that the session is over.
-    SessionLost,
+    SessionLost(LossReason),
     Close(oneshot::Sender<Result<()>>),
 }
 
@@ -201,8 +208,8 @@ impl Keeper {
 
     /// If a call has answered that the session is over, it is lost before the caller hears of it.
     async fn heed<T>(&self, answer: Result<T>) -> Result<T> {
-        if answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::SessionLost) {
-            let _ = self.commands.send(Command::SessionLost);
+        if let Some(error) = answer.as_ref().err().filter(|error| error.kind() == ErrorKind::SessionLost) {
+            let _ = self.commands.send(Command::SessionLost(error.loss()));
             self.pulse.lost().await;
         }
         answer
@@ -229,7 +236,7 @@ pub(crate) fn unattended() -> Error {
 
 /// The error for what a loss has ended.
 pub(crate) fn lost(what: impl fmt::Display, reason: LossReason) -> Error {
-    Error::new(ErrorKind::SessionLost, format!("{what} is lost: {reason}"))
+    Error::new(ErrorKind::SessionLost, format!("{what} is lost: {reason}")).with_loss(reason)
 }
 
 /// The growing pause between attempts: 20 ms, doubling up to a second.
@@ -302,7 +309,7 @@ impl KeepAlive {
                     Some(Command::Leave(entry)) => {
                         self.leaving.spawn(leave(self.session.clone(), self.ttl, entry));
                     }
-                    Some(Command::SessionLost) => return Err(LossReason::SessionEnded),
+                    Some(Command::SessionLost(reason)) => return Err(reason),
                     Some(Command::Close(closed)) => return Ok(Some(closed)),
                     None => return Ok(None),
                 },
@@ -329,7 +336,7 @@ impl KeepAlive {
             }
             Err(error) if error.kind() == ErrorKind::SessionLost => {
                 tracing::warn!(error = error.report(), "the backend has ended the session");
-                return Err(LossReason::SessionEnded);
+                return Err(error.loss());
             }
             Err(error) => {
                 tracing::warn!(error = error.report(), left = ?self.clock.until(self.deadline), "keep-alive failed");

@@ -1,6 +1,7 @@
 //! One of three goes, while locks are held and cycled.
 
 use std::{
+    future::ready,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -10,52 +11,81 @@ use std::{
 
 use tenure_conformance::{
     proxy::{Mode, Proxy},
-    server::etcd::{Etcd, Release},
+    server::{
+        etcd::{Etcd, Release},
+        until,
+    },
 };
 use tenure_core::{Coordinator, FencingToken};
-use tenure_tests::on_etcd::{coordinator, rounds};
+use tenure_tests::on_etcd::{coordinator, rounds, session};
 use tokio::time::{sleep, timeout};
 
 use super::{cluster, roles};
 
+/// What the keys begin with that stand for sessions.
+const SESSIONS: &str = "n/.tenure/session-";
 const HELD: usize = 50;
 const CYCLED: usize = 50;
+/// Far more than any call takes: to see that none hangs.
+const LIMIT: Duration = Duration::from_secs(15);
 
-/// Locks and releases a name of its own until told to stop; no error is allowed. Says how often, and how long it took at most.
-async fn cycle(coordinator: Coordinator, name: String, stop: Arc<AtomicBool>, longest: Arc<AtomicU64>) -> u64 {
-    let (mut count, mut last) = (0, FencingToken::new(0));
-    while !stop.load(Ordering::Relaxed) {
-        let start = Instant::now();
-        let guard =
-            timeout(Duration::from_secs(15), coordinator.lock(&name)).await.expect("no call outlasts its limit");
-        let guard = guard.unwrap_or_else(|error| panic!("an error reached the user: {}", error.report()));
-        assert!(guard.token() > last, "the token went back");
-        last = guard.token();
-        guard.release().await.unwrap_or_else(|error| panic!("an error reached the user: {}", error.report()));
-        longest.fetch_max(u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
-        count += 1;
-        sleep(Duration::from_millis(10)).await;
-    }
-    count
+/// What all cycles note.
+struct Cycles {
+    stop: AtomicBool,
+    /// In milliseconds, since the last look.
+    longest: AtomicU64,
+    turns: Vec<AtomicU64>,
 }
 
-/// Kills or stops one server for a while, and waits until all serve again.
-async fn strike(etcd: &mut Etcd, at: usize, kill: bool, longest: &AtomicU64) {
-    sleep(Duration::from_secs(1)).await;
-    let role = if etcd.leader().await == Some(at) { "leader" } else { "follower" };
+impl Cycles {
+    fn new() -> Arc<Self> {
+        let turns = (0..CYCLED).map(|_| AtomicU64::default()).collect();
+        Arc::new(Self { stop: AtomicBool::default(), longest: AtomicU64::default(), turns })
+    }
+
+    /// Locks and releases a name of its own until told to stop; no error is allowed.
+    async fn cycle(self: Arc<Self>, coordinator: Coordinator, number: usize) {
+        let (name, mut last) = (format!("cycled-{number}"), FencingToken::new(0));
+        while !self.stop.load(Ordering::Relaxed) {
+            let start = Instant::now();
+            let guard = timeout(LIMIT, coordinator.lock(&name)).await.expect("no call outlasts its limit");
+            let guard = guard.unwrap_or_else(|error| panic!("an error reached the user: {}", error.report()));
+            assert!(guard.token() > last, "the token went back");
+            last = guard.token();
+            let released = timeout(LIMIT, guard.release()).await.expect("no call outlasts its limit");
+            released.unwrap_or_else(|error| panic!("an error reached the user: {}", error.report()));
+            self.longest.fetch_max(u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+            self.turns[number].fetch_add(1, Ordering::Relaxed);
+            sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    fn turns(&self) -> impl Iterator<Item = u64> {
+        self.turns.iter().map(|turns| turns.load(Ordering::Relaxed))
+    }
+
+    /// Every one of them begins and ends a turn. What was under way before has ended, and is counted, by then.
+    async fn all_go_on(&self, when: &str) {
+        let before: Vec<_> = self.turns().collect();
+        let stuck = || self.turns().zip(&before).filter(|(now, before)| *now < *before + 2).count();
+        assert!(until(LIMIT, || ready(stuck() == 0)).await, "{when}: {} cycles do not go on", stuck());
+    }
+}
+
+/// Kills or stops one server for a while, and waits until all serve again. Says whether it was the leader.
+async fn strike(etcd: &mut Etcd, at: usize, kill: bool, cycles: &Cycles) -> bool {
+    let is_leader = etcd.leader().await == Some(at);
+    let role = if is_leader { "leader" } else { "follower" };
     let fault = if kill { "kill -9" } else { "SIGSTOP" };
-    longest.store(0, Ordering::Relaxed);
+    cycles.longest.store(0, Ordering::Relaxed);
     let process = &mut etcd.nodes[at].process;
     if kill {
         process.kill()
     } else {
         process.stop()
     }
-    sleep(Duration::from_secs(3)).await;
-    let took = longest.load(Ordering::Relaxed);
-    println!("{fault} of the {role} {at}: longest lock and release {took} ms");
-    // A call is given up after a quarter of the ttl, and an election takes a second.
-    assert!(took < 5000, "a call outlasted its limit");
+    sleep(Duration::from_secs(2)).await;
+    cycles.all_go_on("two of three serve").await;
     let process = &mut etcd.nodes[at].process;
     if kill {
         process.restart().expect("it starts")
@@ -63,6 +93,12 @@ async fn strike(etcd: &mut Etcd, at: usize, kill: bool, longest: &AtomicU64) {
         process.cont()
     }
     assert!(etcd.serves(Duration::from_secs(20)).await);
+    cycles.all_go_on("all serve again").await;
+    let took = cycles.longest.load(Ordering::Relaxed);
+    println!("{fault} of the {role} {at}: longest lock and release {took} ms");
+    // A call is given up after a quarter of the ttl, and an election takes a second.
+    assert!(took < 5000, "a call outlasted its limit");
+    is_leader
 }
 
 async fn one_after_the_other(release: Release, faults: &[bool]) {
@@ -72,30 +108,28 @@ async fn one_after_the_other(release: Release, faults: &[bool]) {
     for number in 0..HELD {
         held.push(coordinators[number % 2].lock(&format!("held-{number}")).await.expect("granted"));
     }
-    let (stop, longest) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-    let cycles: Vec<_> = (0..CYCLED)
-        .map(|number| {
-            let coordinator = coordinators[number % 2].clone();
-            tokio::spawn(cycle(coordinator, format!("cycled-{number}"), stop.clone(), longest.clone()))
-        })
+    let cycles = Cycles::new();
+    let running: Vec<_> = (0..CYCLED)
+        .map(|number| tokio::spawn(cycles.clone().cycle(coordinators[number % 2].clone(), number)))
         .collect();
     for kill in faults {
-        for at in 0..3 {
-            strike(&mut etcd, at, *kill, &longest).await;
+        let (leader, [second, third]) = roles(&etcd).await;
+        let mut leaders = 0;
+        for at in [leader, second, third] {
+            leaders += usize::from(strike(&mut etcd, at, *kill, &cycles).await);
             let lost = held.iter().filter(|guard| !guard.is_held()).count();
             assert_eq!(lost, 0, "lost");
         }
+        assert!(leaders > 0, "only followers were struck");
     }
-    stop.store(true, Ordering::Relaxed);
-    let mut total = 0;
-    for cycle in cycles {
-        total += timeout(Duration::from_secs(20), cycle).await.expect("it ends").expect("no error reaches the user");
+    cycles.stop.store(true, Ordering::Relaxed);
+    for cycle in running {
+        timeout(2 * LIMIT, cycle).await.expect("it ends").expect("no error reaches the user");
     }
     for guard in &held {
         guard.verify().await.expect("it stands");
     }
-    println!("{total} locks of {CYCLED} names, {HELD} held all the time");
-    assert!(total > 150);
+    println!("{} locks of {CYCLED} names, {HELD} held all the time", cycles.turns().sum::<u64>());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -134,4 +168,20 @@ async fn a_dead_server_is_not_asked_again_while_others_serve() {
         assert!(tried <= 1, "{tried} connections to a dead server");
         proxies[at].set(Mode::Pass);
     }
+}
+
+/// The servers that are left end the session, and not only its ttl.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_is_closed_although_its_server_has_just_died() {
+    let (mut etcd, _alone) = cluster(Release::Packaged).await;
+    let (leader, [used, other]) = roles(&etcd).await;
+    let hosts = [used, other, leader].map(|at| etcd.nodes[at].client.to_string()).join(",");
+    let opened = session(&hosts, Duration::from_secs(20)).await;
+    opened.session.keep_alive().await.expect("kept alive");
+    assert_eq!(etcd.keys(SESSIONS).len(), 1);
+    etcd.nodes[used].process.kill();
+    opened.session.close().await.expect("closed by another server");
+    etcd.nodes[used].process.restart().expect("it starts");
+    assert!(etcd.serves(Duration::from_secs(20)).await);
+    assert!(etcd.keys(SESSIONS).is_empty(), "it lives on");
 }

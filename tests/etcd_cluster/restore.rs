@@ -33,7 +33,9 @@ async fn a_restore_is_told_within_a_keep_alive_and_answered_by_a_token_base() {
     let back = Instant::now();
     let told = timeout(ttl / 3 + Duration::from_secs(1), guard.lost()).await.expect("told within a keep-alive");
     println!("told {:?} after the servers were back: {told}", back.elapsed());
-    assert_eq!(told, LossReason::SessionEnded);
+    assert_eq!(told, LossReason::DataReplaced);
+    let said = guard.verify().await.expect_err("lost").to_string();
+    assert!(said.contains("the lock 'x'") && said.contains("raise token_base"), "{said}");
     let error = bare.keep_alive().await.expect_err("the data went back");
     println!("{}", error.report());
     assert!(error.kind() == ErrorKind::SessionLost && error.to_string().contains("raise token_base"), "{error}");

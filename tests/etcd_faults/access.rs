@@ -9,8 +9,10 @@ use tenure_conformance::{
 };
 use tenure_core::{Backend, Clock, ContenderId, Error, ErrorKind, Mode::Write as Exclusive, Wake};
 use tenure_etcd::EtcdBackend;
-use tenure_tests::on_etcd::{config, connect, coordinator};
+use tenure_tests::on_etcd::{config, connect, coordinator, session_by};
 use tokio::time::{sleep, timeout};
+
+use super::waiters::{Served, all_served, waiters};
 
 /// Users are `root`, `clerk` (who may use the namespace, and nothing else) and `guest` (who may do nothing).
 async fn with_users(login_seconds: u32) -> Etcd {
@@ -57,28 +59,25 @@ async fn users_and_passwords_are_checked_with_a_sentence() {
     assert!(error.kind() == ErrorKind::Config && error.to_string().contains("leave out user"), "{error}");
 }
 
-/// The login lasts for two seconds, and a keep-alive is due every ten.
+/// The login lasts for two seconds, and a keep-alive is due every ten. A watch that is opened with the old login is refused in a way of its
+/// own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_login_that_expires_while_waiting_is_renewed() {
+async fn logins_that_expire_while_twenty_wait_are_renewed_and_the_order_stays() {
     let etcd = with_users(2).await;
-    let settings = "user=root&password=secret&ttl=30s";
-    let (first, second) = (coordinator(&etcd.hosts(), settings).await, coordinator(&etcd.hosts(), settings).await);
-    let guard = first.lock("x").await.expect("granted");
-    let waits = tokio::spawn({
-        let second = second.clone();
-        async move { second.lock("x").await }
-    });
-    sleep(Duration::from_secs(5)).await;
-    assert!(!waits.is_finished());
-    // A watch that is opened with the old login is refused in a way of its own.
-    let waits_too = tokio::spawn(async move { second.lock("x").await });
-    sleep(Duration::from_secs(1)).await;
-    guard.release().await.expect("released, with a new login");
-    for waiter in [waits, waits_too] {
-        let guard =
-            timeout(Duration::from_secs(5), waiter).await.expect("in time").expect("no panic").expect("granted");
-        guard.release().await.expect("released");
+    let (login, mut coordinators) = ("user=root&password=secret", Vec::new());
+    for _ in 0..4 {
+        coordinators.push(coordinator(&etcd.hosts(), &format!("{login}&ttl=30s")).await);
     }
+    let look = session_by(&etcd.hosts(), login, Duration::from_secs(60)).await.session;
+    let guard = coordinators[0].lock("x").await.expect("granted");
+    let (first, served) = (guard.token(), Served::default());
+    let waiters = waiters(&*look, &coordinators, &served).await;
+    sleep(Duration::from_secs(5)).await;
+    assert!(served.lock().expect("no panic").is_empty());
+    guard.release().await.expect("released, with a new login");
+    let order = all_served(waiters, &served).await;
+    assert!(order.is_sorted(), "first in, first out: {order:?}");
+    assert!(served.lock().expect("no panic").iter().all(|(_, token)| *token > first));
 }
 
 /// A login that fails in the middle of a session is told at once: no other try would do better.

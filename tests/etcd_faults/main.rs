@@ -10,4 +10,6 @@ mod etcdctl;
 mod full;
 mod loss;
 mod outage;
+mod rotation;
 mod tls;
+mod waiters;

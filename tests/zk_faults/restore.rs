@@ -6,7 +6,7 @@ use tenure_conformance::{
     queue,
     server::zookeeper::{Copied, Setup},
 };
-use tenure_core::{ContenderId, ErrorKind, Mode};
+use tenure_core::{ContenderId, ErrorKind, LossReason, Mode};
 use tenure_tests::on_zk::session;
 use tokio::time::{Instant, sleep};
 
@@ -35,5 +35,6 @@ async fn a_session_that_outlives_a_restore_is_lost_with_its_next_entry() {
         }
         assert_eq!(entered.is_err(), restored, "after a restore: {restored}");
     }
-    assert_eq!(session.list(&name).await.expect_err("for good").kind(), ErrorKind::SessionLost);
+    let over = session.list(&name).await.expect_err("for good");
+    assert_eq!((over.kind(), over.loss()), (ErrorKind::SessionLost, LossReason::DataReplaced));
 }

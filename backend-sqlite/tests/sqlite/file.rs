@@ -3,7 +3,7 @@
 use std::{fs, time::Duration};
 
 use rusqlite::Connection;
-use tenure_core::{Backend, Config, Driver, Drivers, Error, ErrorKind};
+use tenure_core::{Backend, Config, Driver, Drivers, Error, ErrorKind, LossReason};
 use tenure_sqlite::SqliteDriver;
 
 use crate::{backend, connect, contract::every_call_is_refused, coordinator, id, name, opened, within};
@@ -108,6 +108,7 @@ async fn a_file_that_is_removed_or_replaced_ends_its_sessions_and_a_new_one_is_u
         }
         let error = old.keep_alive().await.expect_err("the file has gone");
         says(&error, ErrorKind::SessionLost, "removed or replaced");
+        assert_eq!(error.loss(), LossReason::DataReplaced);
         every_call_is_refused(&*old, &seen).await;
         old.close().await.expect("over, one way or the other");
         let new = opened(&backend).await.session;
