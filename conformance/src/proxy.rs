@@ -21,6 +21,10 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
+use self::hold::Frames;
+
+mod hold;
+
 /// What happens to what passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
@@ -32,6 +36,9 @@ pub enum Mode {
     DelayReplies(Duration),
     /// Nothing is read any more, in neither direction: it piles up, and arrives later. No end, no reset.
     Stall,
+    /// So many frames of HTTP/2 pass in one direction from now on; what follows is kept, and arrives later. Set between two requests,
+    /// else it does not begin at a frame.
+    Hold(Way, usize),
     /// What was sent is thrown away, in both directions, without a word.
     Blackhole,
     /// Requests arrive, answers are thrown away.
@@ -67,9 +74,12 @@ impl Mode {
     }
 }
 
+/// A direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+pub enum Way {
+    /// Of the requests.
     There,
+    /// Of the answers.
     Back,
 }
 
@@ -166,12 +176,18 @@ async fn take(
     line: mpsc::Sender<(Instant, Vec<u8>)>,
     mut mode: watch::Receiver<Mode>,
 ) -> bool {
-    let mut lost = false;
+    let (mut lost, mut held) = (false, None);
     loop {
         let Ok(present) = mode.wait_for(|mode| *mode != Mode::Stall).await.map(|mode| *mode) else { return true };
         if lost && !present.drops(way) {
             return true;
         }
+        held = match present {
+            Mode::Hold(held_way, count) if held_way == way => {
+                held.filter(|(mode, _)| *mode == present).or_else(|| Some((present, Frames::new(count))))
+            }
+            _ => None,
+        };
         let mut chunk = vec![0; 16 * 1024];
         let read = tokio::select! {
             biased;
@@ -183,8 +199,17 @@ async fn take(
             Ok(_) if present.drops(way) => lost = true,
             Ok(length) => {
                 chunk.truncate(length);
+                let kept = held.as_mut().map_or(length, |(_, frames)| frames.admit(&chunk));
+                let rest = chunk.split_off(kept);
                 if line.send((Instant::now() + present.delay(way), chunk)).await.is_err() {
                     return true;
+                }
+                // The rest comes first once things pass again.
+                if !rest.is_empty() {
+                    let _ = mode.changed().await;
+                    if line.send((Instant::now(), rest)).await.is_err() {
+                        return true;
+                    }
                 }
             }
         }

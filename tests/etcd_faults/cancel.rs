@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tenure_conformance::{
     dice::Dice,
-    proxy::{Mode, Proxy},
+    proxy::{Mode, Proxy, Way},
     server::etcd::{Release, Setup},
 };
 use tenure_tests::on_etcd::{coordinator, entries, rounds, until_queued};
@@ -56,4 +56,36 @@ async fn what_was_given_up_without_an_answer_leaves_no_key() {
     until_queued(&etcd, "x", 0).await;
     sleep(Duration::from_secs(1)).await;
     assert!(entries(&etcd, "x").is_empty(), "one came late");
+}
+
+/// More than an `enter` and the answer to it have.
+const FRAMES: usize = 6;
+
+/// It is given up when so many frames of the request, or of the answer, have arrived, and no byte more; these come afterwards.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_cancelled_at_any_frame_leaves_no_key_and_its_session_lives() {
+    let etcd = Setup::single(Release::Packaged).start().await;
+    let proxy = Proxy::start(etcd.nodes[0].client).await.expect("a proxy");
+    let cancelled = coordinator(&proxy.address().to_string(), "ttl=30s").await;
+    let other = coordinator(&etcd.hosts(), "ttl=30s").await;
+    let sessions = etcd.keys("n/.tenure/session-");
+    assert_eq!(sessions.len(), 2);
+    let (mut unfinished, places) = (0, 2 * FRAMES);
+    let rounds = rounds(2 * places);
+    for round in 0..rounds {
+        let (way, frames) = ([Way::There, Way::Back][round % 2], round / 2 % FRAMES);
+        let held = if round / places % 2 == 0 { None } else { Some(other.lock("x").await.expect("granted")) };
+        proxy.set(Mode::Hold(way, frames));
+        let granted = timeout(Duration::from_millis(40), cancelled.lock("x")).await;
+        unfinished += usize::from(granted.is_err());
+        drop((held, granted));
+        proxy.set(Mode::Pass);
+        let next = timeout(Duration::from_secs(3), other.lock("x")).await.expect("nothing is in the way");
+        next.expect("granted").release().await.expect("released");
+        cancelled.lock("y").await.expect("it works in between").release().await.expect("released");
+    }
+    println!("{unfinished} of {rounds} were cancelled");
+    assert!(unfinished * 3 >= rounds, "{unfinished} of {rounds} were cancelled");
+    until_queued(&etcd, "x", 0).await;
+    assert_eq!(etcd.keys("n/.tenure/session-"), sessions, "another session");
 }

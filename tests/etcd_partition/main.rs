@@ -7,6 +7,7 @@
 mod clients_cut;
 mod deposed;
 mod servers_cut;
+mod zombie;
 
 use std::time::Duration;
 
