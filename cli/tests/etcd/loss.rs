@@ -110,10 +110,13 @@ async fn an_operator_ends_the_lease_or_removes_the_key() {
         let key = etcd.keys("n/job/").pop().expect("the holder's");
         let session = etcd.keys("n/.tenure/session-").pop().expect("the holder's");
         let what = if by == "del" { &key } else { session.trim_start_matches("n/.tenure/session-") };
+        let done = now_ms();
         let start = Instant::now();
         etcd.control(&by.split(' ').chain([what]).collect::<Vec<_>>());
         assert_eq!(holder.code(), 76);
-        println!("{by}: exit after {:?}", start.elapsed());
+        let told = millis(&room.read("told")).saturating_sub(done);
+        println!("{by}: TERM {told} ms after the command was sent, exit after {:?}", start.elapsed());
+        assert!(told <= 1000, "{by}: TERM after {told} ms");
         assert!(start.elapsed() < Duration::from_millis(1500), "{by}: {:?}", start.elapsed());
         assert!(!is_alive(pid(&room)), "{by}");
         let said = text(&holder.output().stderr);
