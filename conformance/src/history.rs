@@ -30,6 +30,7 @@ pub use self::{
     worker::{run, work},
 };
 
+mod bare;
 mod check;
 #[cfg(test)]
 mod check_tests;

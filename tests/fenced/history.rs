@@ -10,13 +10,13 @@ use std::{
 
 use tenure_conformance::{
     dice::Dice,
-    history::{Crew, Fault, Nemesis, Summary, Trial, check},
+    history::{Answer, Crew, Fault, Nemesis, Request, Summary, Trial, check},
     proxy::{Mode, Proxy},
 };
 use tenure_core::async_trait;
 use tokio::time::sleep;
 
-use crate::{ONE_AT_A_TIME, etcd, on_etcd, on_sqlite, on_zk, zookeeper};
+use crate::{AT_ONCE, etcd, on_etcd, on_sqlite, on_zk, zookeeper};
 
 /// All workers lose their way to the service for a while.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ fn seed() -> u64 {
 }
 
 async fn nothing_is_lost(url: &str, cut: impl Fault) {
-    let seconds = std::env::var("TENURE_FENCED_SECONDS").map_or(8, |text| text.parse().expect("a number of seconds"));
+    let seconds = std::env::var("TENURE_FENCED_SECONDS").map_or(20, |text| text.parse().expect("a number of seconds"));
     let (folder, seed) = (tempfile::tempdir().expect("a folder"), seed());
     println!("{url}: seed {seed}, {seconds} s");
     let worker = Path::new(env!("CARGO_BIN_EXE_tenure-worker"));
@@ -72,24 +72,27 @@ async fn nothing_is_lost(url: &str, cut: impl Fault) {
     let nemesis = Nemesis::usual(seed, trial.ttl()).with(cut);
     let trial = trial.inside(tenure::drivers()).with_workers(8).with_nemesis(nemesis);
     let mut expected = trial.expectations();
-    // With everybody cut off for a while there is less of everything, and of a short run not every fault is part.
-    expected.grants = usize::try_from(seconds).expect("few") * 2;
+    // With everybody cut off for a while there is less of everything.
+    expected.grants = usize::try_from(seconds).expect("few");
     expected.progress += Duration::from_secs(2);
     if seconds < 30 {
         (expected.losses, expected.refused) = (0, 0);
-        expected.strikes.clear();
+        expected.strikes.values_mut().for_each(|least| *least = 1);
     }
     let limit = Duration::from_secs(3 * seconds + 60);
     let history = tokio::time::timeout(limit, trial.run()).await.expect("it ends").expect("a run");
     println!("{}; the number is {}", Summary::of(&history), history.value);
     let wrong = check(&history, &expected).err().unwrap_or_default();
     assert!(wrong.0.is_empty(), "{wrong}");
-    assert!(history.strikes.len() >= 3 && history.value >= 10, "nothing was tested: {:?}", history.strikes);
+    assert!(history.value >= 10, "nothing was tested: {:?}", history.strikes);
+    // A guard that is over by its own clock names no winner, and asks nobody.
+    let by_the_service = |request: &&Request| matches!(request.answer, Answer::Refused(winner) if winner.get() > 0);
+    assert!(history.store.iter().filter(by_the_service).count() > 0, "the service had nothing to refuse");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn eight_workers_that_are_killed_and_cut_off_lose_no_update_in_sqlite() {
-    let _alone = ONE_AT_A_TIME.lock().await;
+    let _room = AT_ONCE.acquire().await.expect("it is open");
     let folder = tempfile::tempdir().expect("a folder");
     let blocked = Blocked(folder.path().join("t.db"), Duration::from_millis(1500));
     nothing_is_lost(&on_sqlite(folder.path()), blocked).await;
@@ -97,7 +100,7 @@ async fn eight_workers_that_are_killed_and_cut_off_lose_no_update_in_sqlite() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn eight_workers_that_are_killed_and_cut_off_lose_no_update_in_etcd() {
-    let _alone = ONE_AT_A_TIME.lock().await;
+    let _room = AT_ONCE.acquire().await.expect("it is open");
     let etcd = etcd().await;
     let proxy = Arc::new(Proxy::start(etcd.nodes[0].client).await.expect("a proxy"));
     let url = on_etcd(&proxy.address().to_string());
@@ -106,7 +109,7 @@ async fn eight_workers_that_are_killed_and_cut_off_lose_no_update_in_etcd() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn eight_workers_that_are_killed_and_cut_off_lose_no_update_in_zookeeper() {
-    let _alone = ONE_AT_A_TIME.lock().await;
+    let _room = AT_ONCE.acquire().await.expect("it is open");
     let zookeeper = zookeeper().await;
     let proxy = Arc::new(Proxy::start(zookeeper.nodes[0].client).await.expect("a proxy"));
     let url = on_zk(&proxy.address().to_string());

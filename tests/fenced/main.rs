@@ -1,6 +1,6 @@
 //! Data in the service behind its own fence, on real services: workers that are stopped past their lease, killed, and cut off.
 //!
-//! `TENURE_FENCED_SECONDS` says for how long the nemesis strikes at each service (8 unless set).
+//! `TENURE_FENCED_SECONDS` says for how long the nemesis strikes at each service (20 unless set).
 
 #![expect(clippy::print_stdout, reason = "what happened is to be seen beside the result of the test")]
 
@@ -14,10 +14,10 @@ use tenure_conformance::server::{
     etcd::{Etcd, Release, Setup},
     zookeeper::{self, Zookeeper},
 };
-use tokio::sync::Mutex;
+use tokio::sync::Semaphore;
 
-/// Runs beside each other would take each other's processor time.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
+/// They wait more than they compute; more of them would take each other's processor time.
+static AT_ONCE: Semaphore = Semaphore::const_new(3);
 
 async fn etcd() -> Etcd {
     Setup::single(Release::Packaged).start().await

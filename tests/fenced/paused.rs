@@ -11,7 +11,7 @@ use tenure_core::FencingToken;
 use tenure_tests::{on_sqlite::Killed, raw};
 use tokio::time::timeout;
 
-use crate::{ONE_AT_A_TIME, etcd, on_etcd, on_sqlite, on_zk, zookeeper};
+use crate::{AT_ONCE, etcd, on_etcd, on_sqlite, on_zk, zookeeper};
 
 /// What the stopped worker said in the end, what is stored then, and the token of the one who took over.
 struct Ending {
@@ -69,21 +69,21 @@ async fn the_fence_saves_what_is_lost_without_it(url: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_paused_past_its_lease_writes_nothing_into_sqlite() {
-    let _alone = ONE_AT_A_TIME.lock().await;
+    let _room = AT_ONCE.acquire().await.expect("it is open");
     let folder = tempfile::tempdir().expect("a folder");
     the_fence_saves_what_is_lost_without_it(&on_sqlite(folder.path())).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_paused_past_its_lease_writes_nothing_into_etcd() {
-    let _alone = ONE_AT_A_TIME.lock().await;
+    let _room = AT_ONCE.acquire().await.expect("it is open");
     let etcd = etcd().await;
     the_fence_saves_what_is_lost_without_it(&on_etcd(&etcd.hosts())).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_paused_past_its_lease_writes_nothing_into_zookeeper() {
-    let _alone = ONE_AT_A_TIME.lock().await;
+    let _room = AT_ONCE.acquire().await.expect("it is open");
     let zookeeper = zookeeper().await;
     the_fence_saves_what_is_lost_without_it(&on_zk(&zookeeper.hosts())).await;
 }

@@ -10,7 +10,7 @@ use tenure_core::{Config, Drivers, ErrorKind, FencingToken, LockGuard, Stored, V
 use super::{Answer, Event, Place, Request, What, store::Client};
 
 /// What it is called in a backend.
-const KEY: &str = "number";
+pub(super) const KEY: &str = "number";
 
 /// A worker's way to the number.
 #[derive(Debug)]
@@ -92,11 +92,11 @@ fn refused(error: tenure_core::Error) -> tenure_core::Result<Told> {
     }
 }
 
-fn note(version: Version, token: FencingToken, value: u64) -> What {
+pub(super) fn note(version: Version, token: FencingToken, value: u64) -> What {
     What::Stored { version: version.0, token, value }
 }
 
-fn number(stored: &Stored) -> io::Result<u64> {
+pub(super) fn number(stored: &Stored) -> io::Result<u64> {
     String::from_utf8_lossy(&stored.value).parse().map_err(Error::other)
 }
 
