@@ -11,5 +11,6 @@ mod full;
 mod loss;
 mod outage;
 mod rotation;
+mod silence;
 mod tls;
 mod waiters;

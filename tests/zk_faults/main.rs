@@ -16,4 +16,5 @@ mod overflow;
 mod queues;
 mod reconnect;
 mod restore;
+mod silence;
 mod tls;
