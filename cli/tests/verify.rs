@@ -20,11 +20,22 @@ fn only_the_token_of_the_present_holder_passes() {
     let second = room.start(&["lock", "job", "sh", "-c", "echo $TENURE_TOKEN > next; exec sleep 60"]);
     room.until_entries(2);
     assert_eq!(code(&room, before), Some(0), "whoever waits holds nothing");
-    assert_eq!((code(&room, before - 1), code(&room, before + 1)), (Some(1), Some(1)));
+    let waiting: u64 = room
+        .database()
+        .query_row("SELECT max(token) FROM entries", [], |row| row.get::<_, i64>(0))
+        .map(|token| token.try_into().expect("not negative"))
+        .expect("two entries");
+    assert!(waiting > before);
+    assert_eq!(
+        (code(&room, before - 1), code(&room, waiting)),
+        (Some(1), Some(1)),
+        "a waiter's number is no token yet"
+    );
     first.signal(rustix::process::Signal::TERM);
     first.status();
     support::until("the next one", || room.read("next").ends_with('\n'));
     let next = room.read("next").trim().parse().expect("a token");
+    assert_eq!(next, waiting, "it is the token from the grant on");
     assert_eq!((code(&room, before), code(&room, next)), (Some(1), Some(0)));
     drop(second);
 }

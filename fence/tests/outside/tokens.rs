@@ -9,7 +9,39 @@ fn is_fenced<T: std::fmt::Debug>(answer: Result<T, tenure_fence::Refusal<std::io
     assert_eq!(answer.expect_err("too old").fenced().expect("by the fence").winner, winner);
 }
 
-/// It has none: a waiter's entry has a number, which nobody is given before the grant.
+/// It has none: a waiter's entry has a number, which nobody is given before the grant. Who reads it from the service all the same, and uses
+/// it, has a number that passes, as any higher one does: it puts the holder out, and loses nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiters_number_puts_the_holder_out_and_loses_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = FencedFile::new(folder.path().join("data"));
+    let holder = coordinator(&sqlite(folder.path())).await.lock("a").await.expect("granted");
+    file.write(holder.token(), b"1").expect("the holder");
+    let other = coordinator(&sqlite(folder.path())).await;
+    let waiter = tokio::spawn(async move { other.lock("a").await.expect("granted") });
+    let database = rusqlite::Connection::open(folder.path().join("lock.db")).expect("it opens");
+    let highest = "SELECT max(token) FROM entries";
+    let number = || database.query_row(highest, [], |row| row.get::<_, i64>(0)).expect("the holder's at least");
+    let stolen = within(async {
+        loop {
+            let number = FencingToken::new(number().try_into().expect("not negative"));
+            if number > holder.token() {
+                break number;
+            }
+            tokio::time::sleep(TTL / 50).await;
+        }
+    });
+    let stolen = stolen.await;
+    assert!(!waiter.is_finished());
+    assert_eq!(file.read(stolen).expect("it is higher, and that is all that can be seen").expect("there"), b"1");
+    is_fenced(file.write(holder.token(), b"2"), stolen);
+    holder.release().await.expect("released");
+    let granted = within(waiter).await.expect("no panic");
+    assert_eq!(granted.token(), stolen, "its own number, which it passes with");
+    file.write(granted.token(), b"3").expect("the holder");
+}
+
+/// The waiter as users have it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_that_was_granted_passes_and_who_held_before_does_not() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -56,6 +88,15 @@ async fn numbers_that_are_given_again_after_a_restore_need_a_base() {
     let again = coordinator(&sqlite(restored.path())).await.lock("a").await.expect("granted");
     assert!(again.token() < mark, "{again:?}");
     is_fenced(file.write(again.token(), b"2"), mark);
+
+    // The equal number passes: a fence takes it for the holder that it has seen.
+    let mut equal = again;
+    while equal.token() < mark {
+        equal.release().await.expect("released");
+        equal = coordinator(&sqlite(restored.path())).await.lock("a").await.expect("granted");
+    }
+    assert_eq!(equal.token(), mark, "given to a second holder");
+    file.write(equal.token(), b"2").expect("it cannot be told from the first one's");
 
     // Equal to the mark it would pass, and two holders would have one number: so the base is to be *at* the mark or above.
     let restored = tempfile::tempdir().expect("a folder");
