@@ -6,6 +6,8 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+#[path = "../once/fleet.rs"]
+mod fleet;
 #[path = "../elect/ledger.rs"]
 mod ledger;
 #[path = "../elect/replicas.rs"]

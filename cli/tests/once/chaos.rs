@@ -10,10 +10,7 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{
-    clocks::by_clock,
-    runs::{Runner, check, check_ledger, remembered, runner},
-};
+use super::runs::{Runner, by_clock, check, check_ledger, remembered, runner};
 use crate::support::{Room, until};
 
 fn rounds() -> u32 {

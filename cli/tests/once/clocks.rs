@@ -1,18 +1,9 @@
 //! Wall clocks decide nothing: not those of hosts that are days apart, and not one that is set.
 
-use std::{path::Path, process::Command, thread, time::Duration};
+use std::{thread, time::Duration};
 
-use super::runs::remembered;
+use super::runs::{by_clock, remembered};
 use crate::support::{Room, Running};
-
-const LIBRARY: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
-
-/// Lets a process live by a wall clock that is so much ahead or behind.
-pub(super) fn by_clock(command: &mut Command, offset: &str) {
-    assert!(Path::new(LIBRARY).exists(), "libfaketime is missing: apt-get install -y faketime");
-    command.env("LD_PRELOAD", LIBRARY).env("FAKETIME", offset);
-    command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1").env("DONT_FAKE_MONOTONIC", "1");
-}
 
 /// The command notes the time that its host believes it is.
 fn runs(room: &Room, expire: &str, offset: &str) -> usize {

@@ -5,9 +5,14 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+#[path = "../once/fleet.rs"]
+mod fleet;
 #[path = "../elect/ledger.rs"]
 mod ledger;
 #[path = "../elect/replicas.rs"]
 mod replicas;
+#[path = "../once/runs.rs"]
+mod runs;
 
 mod elect;
+mod once;
