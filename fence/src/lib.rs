@@ -6,7 +6,8 @@
 //!
 //! | resource | module, feature | a read | what it costs |
 //! |---|---|---|---|
-//! | Postgres | [`postgres`] (tokio-postgres), [`sqlx`]; any language: [`SQL`] | raises the fence | no round trip, if it is sent with the write |
+//! | Postgres | [`postgres`] (tokio-postgres); any language: [`SQL`] | raises the fence | no round trip, if it is sent with the write |
+//! | Postgres | [`sqlx`] | raises the fence | a round trip in each transaction |
 //! | HTTP service | [`http`] | raises the fence | one write to disk for each new holder |
 //! | object store | [`object`], feature `object-store` | remembers the version | a read before a write |
 //! | local file | [`file`](mod@file) | raises the fence | one write to disk for each new holder |

@@ -1,7 +1,8 @@
 //! Postgres, through `sqlx`. The database needs [`SQL`] once: as a migration, or by [`install`].
 //!
 //! The guarantee and the limits are those of `tenure_fence::postgres`: what comes after [`raise`] in the same transaction is safe from
-//! older holders, at every isolation level; the next holder waits for a transaction that is still open.
+//! older holders, at every isolation level; the next holder waits for a transaction that is still open. [`raise`] is a round trip of its own:
+//! this client sends no two statements with parameters at once.
 
 use ::sqlx::{Error, Executor, PgConnection, Postgres, Transaction, postgres::PgDatabaseError};
 use tenure_core::FencingToken;

@@ -44,4 +44,5 @@ configuration; else as tenure lock.
 
 Examples:
   tenure lock deploy -- sh -c 'build && tenure verify deploy --token $TENURE_TOKEN && push'
+  tenure lock bills -- sh -c 'tenure verify bills --token $TENURE_TOKEN && psql -f bills.sql'
   tenure verify scheduler --token 42 -v";
