@@ -72,26 +72,27 @@ impl spawns_core::Spawn for Leash {
 
 /// A watch that stands, and fires once. It keeps no link alive.
 pub(crate) struct Watch {
-    pub(crate) event: Pin<Box<dyn Future<Output = ()> + Send>>,
+    /// Whether what is watched was removed.
+    pub(crate) event: Pin<Box<dyn Future<Output = bool> + Send>>,
     pub(crate) ended: watch::Receiver<bool>,
 }
 
 impl Watch {
-    /// Whether it has fired; `false` if the link has ended before.
-    pub(crate) async fn fired(self) -> bool {
+    /// Once it has fired: whether what is watched was removed. `None` if the link has ended before.
+    pub(crate) async fn fired(self) -> Option<bool> {
         let Self { mut event, ended } = self;
         let mut end = ended.clone();
         let event = poll_fn(|context| {
             let ended = ended.borrow(); // cannot end before this is dropped
             if *ended {
-                return Poll::Ready(false);
+                return Poll::Ready(None);
             }
             let polled = catch_unwind(AssertUnwindSafe(|| event.as_mut().poll(context)));
-            polled.map_or(Poll::Ready(false), |polled| polled.map(|()| true))
+            polled.map_or(Poll::Ready(None), |polled| polled.map(Some))
         });
         tokio::select! {
             biased;
-            _ = end.wait_for(|ended| *ended) => false,
+            _ = end.wait_for(|ended| *ended) => None,
             fired = event => fired,
         }
     }

@@ -13,8 +13,8 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::sync::{RwLock, RwLockReadGuard, watch};
 use zookeeper_client::{
-    Acls, Client, CreateMode, Error as ClientError, MultiWriteError, MultiWriteResult, OneshotWatcher, SessionInfo,
-    SessionState, Stat, TlsOptions,
+    Acls, Client, CreateMode, Error as ClientError, EventType, MultiWriteError, MultiWriteResult, OneshotWatcher,
+    SessionInfo, SessionState, Stat, TlsOptions,
 };
 
 use crate::{
@@ -273,7 +273,8 @@ impl Link {
     }
 
     fn watcher(&self, watcher: OneshotWatcher) -> Watch {
-        Watch { event: Box::pin(async move { drop(watcher.changed().await) }), ended: self.ended.subscribe() }
+        let event = async move { watcher.changed().await.event_type == EventType::NodeDeleted };
+        Watch { event: Box::pin(event), ended: self.ended.subscribe() }
     }
 }
 

@@ -29,10 +29,11 @@ pub(crate) async fn wait(session: &Shared, queue: &str, seen: &Snapshot, wake: W
         let Some(Standing { host, watches }) = standing else { return Ok(()) };
         let (fired, ..) = select_all(watches.into_iter().map(|watch| Box::pin(watch.fired()))).await;
         session.check()?;
-        if !fired {
+        let Some(removed) = fired else {
             return Err(Failure::broken(&host, "while it was watched").in_session());
-        }
-        if matches!(wake, Wake::Any) {
+        };
+        // To look again would make a hand-over a round trip longer.
+        if removed || matches!(wake, Wake::Any) {
             return Ok(());
         }
     }

@@ -215,3 +215,21 @@ impl Pauses {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tenure::{MemoryBackend, Options};
+    use tenure_conformance::bare::Bare;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_history_that_cannot_be_is_refused_with_the_reason() {
+        let coordinator = Coordinator::new(Bare::new(MemoryBackend::new()), Options::default()).expect("good options");
+        let error = with_history(coordinator.election("x")).await.expect_err("there is no place for it");
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.to_string().contains("keeps no data behind a fence"), "{error}");
+        let coordinator = Coordinator::new(MemoryBackend::new(), Options::default()).expect("good options");
+        with_history(coordinator.election("x")).await.expect("it keeps data");
+    }
+}

@@ -37,6 +37,7 @@ use std::{future::Future, sync::Arc, time::Duration};
 
 use tenure_core::{Backend, ContenderId, Coordinator, Options, QueueName, async_trait};
 
+pub mod bare;
 pub mod contract;
 mod coordinators;
 pub mod data;

@@ -2,6 +2,8 @@
 
 #![expect(clippy::print_stdout, reason = "what was measured is to be seen beside the result of the test")]
 
+mod bare;
+mod cancelled;
 mod observers;
 mod outage;
 mod service;

@@ -1,40 +1,67 @@
-//! What a hand-over costs, on a wire that takes its time.
+//! What a hand-over costs: in round trips, on a wire that takes its time, and in requests, as the server counts them.
 
 use std::time::{Duration, Instant};
 
-use tenure_conformance::{
-    proxy::{Mode, Proxy},
-    server::etcd::{Release, Setup},
-};
-use tenure_tests::on_etcd::{connect, until_queued};
-use tokio::time::timeout;
+use tenure_conformance::proxy::{Mode, Proxy};
+use tenure_tests::rounds;
+use tokio::time::{sleep, timeout};
 
-/// One way.
+use super::service::Service;
+
+/// A round trip.
 const SLOW: Duration = Duration::from_millis(100);
+const SOON: Duration = Duration::from_secs(5);
 
-/// The event that somebody has resigned, one look at the queue, and one at the requests to make room.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_graceful_hand_over_takes_three_round_trips_on_etcd() {
-    let etcd = Setup::single(Release::Packaged).start().await;
-    let proxy = Proxy::start(etcd.nodes[0].client).await.expect("a proxy");
-    let candidate = async || {
-        let coordinator =
-            connect(&proxy.address().to_string(), "ttl=30s&connect_timeout=20s").await.expect("connected");
-        coordinator.election("x")
-    };
+/// The event that somebody has resigned; one look at the queue, and beside it at the requests; and a last one at those, which are read beside it.
+/// Whether the leader resigns by itself, or because it was asked to: then the request still stands. Among the requests are those that begin to
+/// watch what is asked of the new leader, and those of who has asked.
+async fn take_three_round_trips(service: Service, requests: [u64; 2]) {
+    let proxy = Proxy::start(service.client()).await.expect("a proxy");
+    let hosts = proxy.address().to_string();
+    let candidate = async || service.coordinator_at(&hosts, "ttl=30s&connect_timeout=20s").await.election("x");
+    let asking = candidate().await;
     let mut leadership = candidate().await.campaign("first").await.expect("won");
+    let mut line = Vec::new();
+    for _ in 0..6 * rounds(1) {
+        line.push(candidate().await);
+    }
     proxy.set(Mode::Delay(SLOW / 2)); // each way
-    for round in 0..5 {
-        let election = candidate().await;
+    for (round, election) in line.into_iter().enumerate() {
+        let is_asked = round % 2 == 1;
         let next = tokio::spawn(async move { election.campaign("next").await.expect("won") });
-        until_queued(&etcd, "x", 2).await;
-        tokio::time::sleep(SLOW * 5).await; // it waits
-        let start = Instant::now();
-        let (resigned, next) = tokio::join!(leadership.resign(), timeout(Duration::from_secs(5), next));
+        service.until_queued(2).await;
+        sleep(SLOW * 10).await; // it waits, and the leader watches its own entry
+        let request = is_asked.then(|| {
+            let asking = asking.clone();
+            tokio::spawn(async move { asking.ask_to_resign(None).await })
+        });
+        if is_asked {
+            timeout(SOON, leadership.asked_to_resign()).await.expect("in time").expect("asked");
+        }
+        let (before, start) = (service.requests().await, Instant::now());
+        let (resigned, next) = tokio::join!(leadership.resign(), timeout(SOON, next));
+        let (took, sent) = (start.elapsed(), service.requests().await - before);
         resigned.expect("resigned");
         leadership = next.expect("in time").expect("no panic");
-        println!("round {round}: led by the next {:?} after the call, with {SLOW:?} for a round trip", start.elapsed());
-        assert!(start.elapsed() < SLOW * 7 / 2, "more than three round trips");
+        println!(
+            "round {round}, asked {is_asked}: led by the next after {took:?} and {sent} requests; a trip is {SLOW:?}"
+        );
+        assert!(took < SLOW * 7 / 2, "more than three round trips: {took:?}");
+        assert!(sent <= requests[usize::from(is_asked)], "{sent} requests");
+        if let Some(request) = request {
+            let leader = timeout(SOON, request).await.expect("in time").expect("no panic").expect("obeyed");
+            assert_eq!(leader.expect("somebody leads").token, leadership.token());
+        }
     }
     drop(leadership);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_graceful_hand_over_takes_three_round_trips_on_etcd() {
+    take_three_round_trips(Service::etcd().await, [9, 16]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_graceful_hand_over_takes_three_round_trips_on_zookeeper() {
+    take_three_round_trips(Service::zookeeper().await, [13, 27]).await;
 }

@@ -3,6 +3,7 @@
 #![expect(clippy::print_stdout, reason = "what was measured is to be seen beside the result of the test")]
 
 mod failover;
+mod first_item;
 mod late;
 mod restore;
 
