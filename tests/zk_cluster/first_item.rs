@@ -12,7 +12,7 @@ use super::ensemble;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_first_item_from_a_follower_that_lags_is_the_present_leader() {
     let (zookeeper, _alone) = ensemble().await;
-    let count = rounds(5);
+    let count = rounds(6);
     let leader = zookeeper.leader().await.expect("all serve");
     let address = |at: usize| zookeeper.nodes[(leader + at) % 3].client.to_string();
     let (one, other) = (coordinator(&address(1), "ttl=20s").await, coordinator(&address(2), "ttl=20s").await);
@@ -20,8 +20,15 @@ async fn the_first_item_from_a_follower_that_lags_is_the_present_leader() {
     let mut leadership = campaigning.campaign("first").await.expect("won");
     for round in 0..count {
         assert_eq!(watching.leader().await.expect("asked").map(|leader| leader.token), Some(leadership.token()));
-        zookeeper.nodes[(leader + 2) % 3].process.stop();
-        leadership.resign().await.expect("resigned");
+        // What it knows when it stops: that somebody else leads, or nobody.
+        if round % 2 == 0 {
+            leadership.resign().await.expect("resigned");
+            assert_eq!(watching.leader().await.expect("asked"), None);
+            zookeeper.nodes[(leader + 2) % 3].process.stop();
+        } else {
+            zookeeper.nodes[(leader + 2) % 3].process.stop();
+            leadership.resign().await.expect("resigned");
+        }
         let campaign = campaigning.campaign(format!("{round}"));
         leadership = timeout(Duration::from_secs(10), campaign).await.expect("in time").expect("won");
         let mut leaders = watching.observe();
