@@ -256,8 +256,8 @@ impl Session for EtcdSession {
         let end = Instant::now() + self.limit();
         let mut left = u32::try_from(self.endpoints.count()).unwrap_or(u32::MAX);
         loop {
-            // A server that fails at once leaves its time to the others.
-            let limit = end.saturating_duration_since(Instant::now()) / left;
+            // A server that fails at once leaves its time to the others; a slow one that is well has enough of it.
+            let limit = end.saturating_duration_since(Instant::now()) / left.min(2);
             left -= 1;
             let revoke = |link: Link| async move { link.client.lease_client().revoke(self.lease).await };
             match self.endpoints.attempt(limit, revoke).await {

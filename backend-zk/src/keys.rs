@@ -78,7 +78,10 @@ pub(crate) fn paths_with(queue: &str, id: &ContenderId, children: &Children) -> 
 
 /// What a contender's `key` is: its path, and the number of the queue's node, which tells it from one in a queue made anew.
 fn contender(queue: &str, incarnation: i64, name: &str) -> Contender {
-    let ours = name.strip_prefix(BEFORE_ID).and_then(|rest| rest[..rest.len() - DIGITS].strip_suffix(AFTER_ID));
+    let ours = name.strip_prefix(BEFORE_ID).and_then(|rest| {
+        let rest = &rest[..rest.len() - DIGITS];
+        rest.strip_suffix(AFTER_ID).or_else(|| rest.strip_suffix('-')?.strip_suffix(AFTER_ID)) // below zero
+    });
     let id = ours.map(ContenderId::from_backend).filter(|id| id.mode().is_some()).unwrap_or_else(|| {
         // A stranger's name that looks like an id of ours is none.
         let id = ContenderId::from_backend(name);
@@ -168,6 +171,14 @@ mod tests {
         ] {
             assert_eq!(has_place(&format!("{prefix}{number}"), &prefix), has, "{number}");
         }
+    }
+
+    /// Or nobody would find it to remove it.
+    #[test]
+    fn an_entry_below_zero_is_known_for_ours() {
+        let id = ContenderId::random(Mode::Write);
+        let seen = snapshot(0, "/q", &children(&[&format!("_c_{id}-lock--2147483648")]));
+        assert_eq!(seen.queue[0].id, id);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::{Fenced, Refusal};
 ///
 /// Three names beside it belong to the fence, and must be nobody else's: `NAME.fence` is the mark and `NAME.lock` is what is locked, both of
 /// which must stay there for as long as the resource exists; `NAME.fence.new` is written and then renamed. What a killed process has left
-/// under that name is harmless: the next one writes it anew. So names that end with `.fence` or `.fence.new` are refused for resources.
+/// under that name is harmless: the next one writes it anew. So names that end with `.fence`, `.fence.new` or `.lock` are refused for resources.
 #[derive(Clone, Debug)]
 pub struct FencedFile {
     path: PathBuf,
@@ -87,7 +87,12 @@ impl FencedFile {
     /// Under the lock: nobody else uses the same temporary name.
     fn replace(&self, path: &Path, content: &[u8]) -> io::Result<()> {
         let new = self.beside("fence.new");
-        let mut file = File::create(&new)?;
+        // What a killed process has left may be read-only.
+        match fs::remove_file(&new) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut file = File::create_new(&new)?;
         if let Ok(old) = fs::metadata(path) {
             file.set_permissions(old.permissions())?;
         }
@@ -102,7 +107,7 @@ impl FencedFile {
     /// Or the fence of one resource would overwrite another one.
     fn check_name(&self) -> io::Result<()> {
         let name = self.path.as_os_str().as_encoded_bytes();
-        if [&b".fence"[..], b".fence.new"].iter().any(|ending| name.ends_with(ending)) {
+        if [&b".fence"[..], b".fence.new", b".lock"].iter().any(|ending| name.ends_with(ending)) {
             let what = format!("'{}' is a name that fences use for themselves: take another one", self.path.display());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
@@ -132,7 +137,7 @@ mod tests {
         sibling.write(FencingToken::new(3), b"sibling").expect("the first");
         FencedFile::new(folder.path().join("x")).write(FencingToken::new(9), b"x").expect("the first");
         assert_eq!(sibling.read(FencingToken::new(3)).expect("the same").expect("it is there"), b"sibling");
-        for taken in ["x.fence", "x.fence.new"] {
+        for taken in ["x.fence", "x.fence.new", "x.lock"] {
             let Err(Refusal::Failed(error)) = FencedFile::new(folder.path().join(taken)).read(FencingToken::new(9))
             else {
                 panic!("'{taken}' belongs to the fence of 'x'");
@@ -159,5 +164,15 @@ mod tests {
             assert_eq!(file.read(FencingToken::new(8)).expect("not too old").expect("it is there"), b"new");
             assert!(!path("x.fence.new").exists());
         }
+    }
+
+    #[test]
+    fn what_was_left_behind_is_replaced_and_not_written_into() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path("other"), "other").expect("a file");
+        fs::hard_link(path("other"), path("x.fence.new")).expect("left behind");
+        FencedFile::new(path("x")).write(FencingToken::new(7), b"x").expect("the first");
+        assert_eq!(fs::read(path("other")).expect("it is there"), b"other");
     }
 }

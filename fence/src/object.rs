@@ -105,6 +105,9 @@ impl FencedObject {
         }
         let all = found.bytes().await.map_err(|error| self.failed(error))?;
         let (token, line, content) = Self::open(&all).ok_or_else(|| self.foreign())?;
+        if line.0 == Line::none().0 {
+            return Err(self.unsupported()); // what was to find that out could not be deleted
+        }
         Ok(Version { content: Some(all.slice_ref(content)), token: Some(token), version: Some(version), line })
     }
 
@@ -136,23 +139,22 @@ impl FencedObject {
         let all = Self::seal(token, &line, content.as_ref());
         let content = Some(all.slice(all.len() - content.as_ref().len()..));
         let done = |version| Version { content, token: Some(token), version: Some(version), line: line.clone() };
-        match self.send(all, mode).await {
-            Ok(written) => Ok(Some(done(written.into()))),
-            // Or it is ours: the request was repeated, because the answer was lost.
-            Err(
-                error @ (StoreError::Precondition { .. }
-                | StoreError::AlreadyExists { .. }
-                | StoreError::NotFound { .. }),
-            ) => {
-                let now = self.look().await.map_err(|failed| self.unknown(failed))?;
-                match now.line.has(&line) {
-                    Some(true) if now.line.0[0] == line.0[0] => Ok(Some(now)),
-                    Some(true) => Ok(Some(done(no_version()))),
-                    Some(false) => self.check(token, &now).map(|()| None),
-                    None => Err(self.unknown(self.failed(error)).into()),
-                }
-            }
-            Err(error) => Err(self.unless_refused(self.failed(error)).into()),
+        let error = match self.send(all, mode).await {
+            Ok(written) => return Ok(Some(done(written.into()))),
+            Err(error) => error,
+        };
+        let has_no_place = matches!(error, StoreError::NotFound { .. }) && seen.version.is_none();
+        let error = self.failed(error);
+        if has_no_place || matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::Denied) {
+            return Err(error.into());
+        }
+        // Or it is ours: the client repeats requests whose answers were lost, and fails with the last answer.
+        let now = self.look().await.map_err(|failed| self.unknown(failed))?;
+        match now.line.has(&line) {
+            Some(true) if now.line.0[0] == line.0[0] => Ok(Some(now)),
+            Some(true) => Ok(Some(done(no_version()))),
+            Some(false) => self.check(token, &now).map(|()| None),
+            None => Err(self.unknown(error).into()),
         }
     }
 
@@ -227,14 +229,6 @@ impl FencedObject {
             _ => ErrorKind::Unavailable,
         };
         Error::new(kind, format!("cannot get at '{}' in {}", self.path, self.store)).with_source(error)
-    }
-
-    /// What a failed write means.
-    fn unless_refused(&self, error: Error) -> Error {
-        match error.kind() {
-            ErrorKind::Unsupported | ErrorKind::Denied => error,
-            _ => self.unknown(error),
-        }
     }
 
     fn unknown(&self, why: Error) -> Error {

@@ -12,9 +12,9 @@ use std::{
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
 use object_store::{
-    CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode,
-    PutMultipartOptions, PutOptions, PutPayload, PutResult, Result as Answer, aws::S3ConditionalPut,
-    local::LocalFileSystem, memory::InMemory, path::Path,
+    CopyOptions, Error as Broken, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
+    ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result as Answer,
+    aws::S3ConditionalPut, local::LocalFileSystem, memory::InMemory, path::Path,
 };
 use tenure_conformance::{proxy::Mode, server::until};
 use tenure_core::{Error, ErrorKind, FencingToken, async_trait};
@@ -42,11 +42,17 @@ struct Odd {
     inner: Arc<InMemory>,
     way: Way,
     armed: AtomicBool,
+    /// The second answer is lost too, and then the client gives up.
+    gives_up: bool,
 }
 
 impl Odd {
     fn new(way: Way) -> Arc<Self> {
-        Arc::new(Self { inner: Arc::default(), way, armed: AtomicBool::new(false) })
+        Self::that(way, false)
+    }
+
+    fn that(way: Way, gives_up: bool) -> Arc<Self> {
+        Arc::new(Self { inner: Arc::default(), way, armed: AtomicBool::new(false), gives_up })
     }
 
     async fn others_write(&self, others: usize, token: FencingToken) {
@@ -78,7 +84,8 @@ impl ObjectStore for Odd {
                     self.inner.put_opts(at, payload.clone(), options.clone()).await?;
                 }
                 self.others_write(others, token).await;
-                self.inner.put_opts(at, payload, options).await
+                let answer = self.inner.put_opts(at, payload, options).await;
+                if self.gives_up { Err(Broken::Generic { store: "odd", source: "silence".into() }) } else { answer }
             }
             Way::Twice { .. } => self.inner.put_opts(at, payload, options).await,
         }
@@ -115,8 +122,8 @@ async fn content(object: &FencedObject) -> Option<String> {
 }
 
 /// A write that goes that way, on what was read: an object, or that there is none.
-async fn twice(there: bool, way: Way) -> (Result<Option<Version>, Refusal<Error>>, FencedObject) {
-    let store = Odd::new(way);
+async fn twice([there, gives_up]: [bool; 2], way: Way) -> (Result<Option<Version>, Refusal<Error>>, FencedObject) {
+    let store = Odd::that(way, gives_up);
     let object = FencedObject::new(store.clone(), place());
     if there {
         object.put(OLD, "first").await.expect("nobody else");
@@ -126,13 +133,13 @@ async fn twice(there: bool, way: Way) -> (Result<Option<Version>, Refusal<Error>
     (object.write(OLD, &seen, "mine").await, object)
 }
 
-const BOTH: [bool; 2] = [true, false];
+const ALL: [[bool; 2]; 4] = [[true, true], [true, false], [false, true], [false, false]];
 const SOME: [(FencingToken, usize); 4] = [(OLD, 1), (NEW, 1), (OLD, 14), (NEW, 14)];
 
 #[tokio::test]
 async fn who_has_written_is_told_so_though_others_have_written_since() {
-    for (there, (token, others)) in BOTH.into_iter().flat_map(|there| SOME.map(|others| (there, others))) {
-        let (answer, object) = twice(there, Way::Twice { arrives: true, others, token }).await;
+    for (how, (token, others)) in ALL.into_iter().flat_map(|how| SOME.map(|others| (how, others))) {
+        let (answer, object) = twice(how, Way::Twice { arrives: true, others, token }).await;
         let mine = answer.unwrap_or_else(|error| panic!("{token} {others}: {error}")).expect("it was written");
         assert_eq!((mine.token, mine.content.as_deref()), (Some(OLD), Some(&b"mine"[..])), "{token} {others}");
         // And it is not there any more.
@@ -147,16 +154,16 @@ async fn who_has_written_is_told_so_though_others_have_written_since() {
 
 #[tokio::test]
 async fn who_has_not_written_is_told_so_and_who_cannot_know_is_told_that() {
-    for (there, (token, others)) in BOTH.into_iter().flat_map(|there| SOME.map(|others| (there, others))) {
-        match twice(there, Way::Twice { arrives: false, others, token }).await.0 {
+    for (how, (token, others)) in ALL.into_iter().flat_map(|how| SOME.map(|others| (how, others))) {
+        match twice(how, Way::Twice { arrives: false, others, token }).await.0 {
             Ok(None) => assert_eq!(token, OLD, "{others}"),
             Err(Refusal::Fenced(fenced)) => assert_eq!((fenced.winner, token), (NEW, NEW), "{others}"),
             other => panic!("{token} {others}: {other:?}"),
         }
     }
-    for arrives in BOTH {
+    for [arrives, gives_up] in ALL {
         for (token, others) in [(OLD, 0), (OLD, 20), (NEW, 20)] {
-            let (answer, _) = twice(true, Way::Twice { arrives, others, token }).await;
+            let (answer, _) = twice([true, gives_up], Way::Twice { arrives, others, token }).await;
             let Err(Refusal::Failed(error)) = answer else { panic!("{token} {others}: {answer:?}") };
             assert_eq!(error.kind(), ErrorKind::Unknown, "{token} {others}: {}", error.report());
         }
@@ -213,4 +220,13 @@ async fn a_store_without_conditional_writes_is_refused_before_the_first_write() 
             assert!(matches!(there, Err(object_store::Error::NotFound { .. })), "{store}, {time}: {there:?}");
         }
     }
+}
+
+/// What asks whether a store compares was not deleted again.
+#[tokio::test]
+async fn what_was_to_show_that_a_store_is_no_fence_is_not_taken_for_a_fenced_object() {
+    let store = Arc::new(InMemory::new());
+    store.put(&place(), PutPayload::from("tenure-fence 1 0 0\n")).await.expect("it is memory");
+    let Err(Refusal::Failed(error)) = FencedObject::new(store, place()).put(OLD, "1").await else { panic!("no fence") };
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
 }
