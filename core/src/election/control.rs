@@ -18,7 +18,7 @@ use crate::{
     error::Result,
     keeper::{Keeper, Pause},
     place::Entry,
-    queue::{Contender, ContenderId, QueueName, Snapshot, Wake},
+    queue::{Contender, ContenderId, QueueName, Record, Snapshot, Wake},
     rule::Mode,
     token::FencingToken,
 };
@@ -73,12 +73,24 @@ pub(crate) async fn standing(keeper: &Keeper, queue: &QueueName) -> Result<Vec<C
 /// trip.
 async fn requests(keeper: &Keeper, queue: &QueueName, expected: &[Contender]) -> Result<(Vec<Request>, Snapshot)> {
     let beside = beside(queue);
-    let (seen, early) =
-        try_join(keeper.call(|| keeper.session.list(&beside)), read_all(keeper, &beside, expected)).await?;
-    let others: Vec<_> = seen.queue.iter().filter(|who| !expected.contains(who)).cloned().collect();
-    let late = read_all(keeper, &beside, &others).await?;
-    let read = |who: &Contender| early.iter().chain(&late).find(|(read, _)| read == who)?.1.clone();
-    Ok((seen.queue.iter().filter_map(read).collect(), seen))
+    let list = keeper.call(|| keeper.session.list(&beside));
+    let (mut seen, mut read) = try_join(list, read_all(keeper, &beside, expected)).await?;
+    let mut pause = Pause::new();
+    loop {
+        let unread: Vec<_> =
+            seen.queue.iter().filter(|who| !read.iter().any(|(one, _)| one == *who)).cloned().collect();
+        read.extend(read_all(keeper, &beside, &unread).await?);
+        let record = |who: &Contender| read.iter().find(|(one, _)| one == who)?.1.clone();
+        let records: Vec<_> = seen.queue.iter().map(record).collect();
+        // One that has gone meanwhile may have been replaced, by one that was not listed yet.
+        if records.iter().all(Option::is_some) {
+            let parse = |record: Record| serde_json::from_slice(&record.value).ok();
+            return Ok((records.into_iter().flatten().filter_map(parse).collect(), seen));
+        }
+        pause.sleep().await;
+        read.retain(|(_, record)| record.is_some());
+        seen = keeper.call(|| keeper.session.list(&beside)).await?;
+    }
 }
 
 /// Side by side: however many there are, they are to cost about one round trip.
@@ -86,11 +98,10 @@ async fn read_all(
     keeper: &Keeper,
     beside: &QueueName,
     entries: &[Contender],
-) -> Result<Vec<(Contender, Option<Request>)>> {
+) -> Result<Vec<(Contender, Option<Record>)>> {
     let read = async |who: Contender| {
         let record = keeper.call(|| keeper.session.read(beside, &who)).await?;
-        let request = record.and_then(|record| serde_json::from_slice(&record.value).ok());
-        Ok((who, request))
+        Ok((who, record))
     };
     stream::iter(entries.to_vec()).map(read).buffered(AT_A_TIME).try_collect().await
 }

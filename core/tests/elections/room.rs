@@ -98,6 +98,29 @@ async fn a_leader_is_asked_to_resign_by_anybody() {
     assert!(timeout(SOON, second.asked_to_resign()).await.is_err(), "nobody asks");
 }
 
+/// Who asks puts a new request in the place of the old one when it sees another one lead. That one has listed the old one only, and finds
+/// that it is gone.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_replaced_while_it_is_read_is_heard() {
+    let world = World::new();
+    let first = world.election().campaign("a").await.expect("won");
+    let (slow, election) = world.client();
+    let second = candidate(&world, &election, "b").await;
+    let third = candidate(&world, &world.election(), "c").await;
+    let chosen = world.election().candidates().await.expect("listed").swap_remove(2).id;
+    let asking = tokio::spawn({
+        let (election, chosen) = (world.election(), chosen.clone());
+        async move { election.ask_to_resign(Some(&chosen)).await }
+    });
+    timeout(SOON, first.asked_to_resign()).await.expect("soon").expect("asked");
+    slow.inject(Call::Read, Fault::LoseRequest); // it is read once more, later
+    first.resign().await.expect("resigned");
+    let third = soon(third).await;
+    assert_eq!(third.id(), &chosen);
+    assert!(!second.is_finished(), "it has made room before it came into office");
+    assert_eq!(soon(asking).await.expect("obeyed").expect("somebody leads").id, chosen);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_preferred_candidate_asks_after_a_while_and_is_let_in() {
     let world = World::new();
