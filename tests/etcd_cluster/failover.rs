@@ -17,7 +17,7 @@ use tenure_conformance::{
     },
 };
 use tenure_core::{Coordinator, FencingToken};
-use tenure_tests::on_etcd::{coordinator, rounds, session};
+use tenure_tests::on_etcd::{coordinator, session};
 use tokio::time::{sleep, timeout};
 
 use super::{cluster, roles};
@@ -97,13 +97,13 @@ async fn strike(etcd: &mut Etcd, at: usize, kill: bool, cycles: &Cycles) -> bool
     let took = cycles.longest.load(Ordering::Relaxed);
     println!("{fault} of the {role} {at}: longest lock and release {took} ms");
     // A call is given up after a quarter of the ttl, and an election takes a second.
-    assert!(took < 5000, "a call outlasted its limit");
+    assert!(took < 6000, "a call outlasted its limit");
     is_leader
 }
 
 async fn one_after_the_other(release: Release, faults: &[bool]) {
     let (mut etcd, _alone) = cluster(release).await;
-    let coordinators = [coordinator(&etcd.hosts(), "ttl=6s").await, coordinator(&etcd.hosts(), "ttl=6s").await];
+    let coordinators = [coordinator(&etcd.hosts(), "ttl=10s").await, coordinator(&etcd.hosts(), "ttl=10s").await];
     let mut held = Vec::new();
     for number in 0..HELD {
         held.push(coordinators[number % 2].lock(&format!("held-{number}")).await.expect("granted"));
@@ -137,10 +137,10 @@ async fn servers_that_die_or_stop_one_after_the_other_end_no_session() {
     one_after_the_other(Release::Packaged, &[true, false]).await;
 }
 
+/// Not killed: 3.5.0 to 3.5.2 lose what they have committed then, and tokens go back (etcd-io/etcd#13766).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn servers_of_3_5_that_die_or_stop_one_after_the_other_end_no_session() {
-    let both = rounds(1) > 1; // where there is time
-    one_after_the_other(Release::V3_5, if both { &[true, false] } else { &[false] }).await;
+async fn servers_of_3_5_that_stop_one_after_the_other_end_no_session() {
+    one_after_the_other(Release::V3_5, &[false]).await;
 }
 
 /// Counted at the door of the dead server.
