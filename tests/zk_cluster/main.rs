@@ -24,8 +24,9 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 const FAULT: Duration = Duration::from_secs(4);
 /// Until keep-alives prove as much again as in quiet times: three tenths of a session's timeout, and a little.
 const CALM: Duration = Duration::from_secs(6);
-/// A call is given up before a third of the ttl is over, and an election takes a second. There may be two of each.
-const LONGEST: Duration = Duration::from_secs(8);
+/// A call is given up before a quarter of the ttl is over, six seconds, and an election takes a second. There may be two of each: a client
+/// whose server has lost its leader may come to the one that is stopped next.
+const LONGEST: Duration = Duration::from_secs(15);
 
 async fn ensemble() -> (Zookeeper, MutexGuard<'static, ()>) {
     let alone = ONE_AT_A_TIME.lock().await;
