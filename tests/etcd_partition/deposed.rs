@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use etcd_client::{Client, LeaseKeepAliveStream, LeaseKeeper};
+use etcd_client::Client;
 use futures_util::future::join_all;
 use tenure_conformance::{
     netns::Cut,
@@ -11,42 +11,14 @@ use tenure_conformance::{
 };
 use tenure_core::Session;
 use tenure_tests::on_etcd::{rounds, session};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
-use super::World;
+use super::{World, plain::Plain};
 
 const TTL: Duration = Duration::from_secs(20);
 /// How long the new leader's clock for the leases has run when the keep-alives are sent.
 const AGED: Duration = Duration::from_secs(6);
 const MANY: usize = 8;
-
-/// Keep-alives without anything of ours.
-struct Plain {
-    leases: Vec<i64>,
-    streams: Vec<(LeaseKeeper, LeaseKeepAliveStream)>,
-}
-
-impl Plain {
-    async fn start(server: String) -> Self {
-        let client = Client::connect([server], None).await.expect("a client");
-        let (mut leases, mut streams) = (Vec::new(), Vec::new());
-        for _ in 0..MANY {
-            let lease = client.lease_client().grant(TTL.as_secs().cast_signed(), None).await.expect("granted").id();
-            streams.push(client.lease_client().keep_alive(lease).await.expect("kept alive"));
-            leases.push(lease);
-        }
-        Self { leases, streams }
-    }
-
-    /// How many are told that their lease was extended.
-    async fn told(&mut self) -> usize {
-        let asked = self.streams.iter_mut().map(|(requests, answers)| async {
-            requests.keep_alive().await.ok()?;
-            timeout(TTL / 7, answers.message()).await.ok()?.ok()?.filter(|answer| answer.ttl() > 0)
-        });
-        join_all(asked).await.iter().flatten().count()
-    }
-}
 
 /// Of all leases, how many of these and of the others were really extended, as the server says that leads now.
 async fn extended(server: String, these: &[i64]) -> (usize, usize) {
@@ -73,7 +45,7 @@ async fn depose(world: &mut World, cut: bool) -> Outcome {
     let host = world.net.hosts[3].clone();
     let address = |at: usize| world.etcd.nodes[at % 3].client.to_string();
     let hosts = [address(leader), address(leader + 1), address(leader + 2)];
-    let plain = host.run(Plain::start(hosts[0].clone())).await;
+    let plain = host.run(Plain::start(hosts[0].clone(), MANY, TTL)).await;
     let leases = plain.leases.clone();
     let servers = hosts.join(",");
     let sessions: Vec<Box<dyn Session>> = host
@@ -87,9 +59,8 @@ async fn depose(world: &mut World, cut: bool) -> Outcome {
     assert!(until(Duration::from_secs(20), other).await, "the others have no leader");
     sleep(AGED).await;
     let asking = async move {
-        let mut plain = plain;
         let ours = join_all(sessions.iter().map(|session| session.keep_alive()));
-        let (plain, ours) = tokio::join!(plain.told(), ours);
+        let (plain, ours) = tokio::join!(plain.told(TTL / 7), ours);
         (plain, ours.iter().filter(|answer| answer.is_ok()).count(), sessions)
     };
     let going_on = async {

@@ -6,6 +6,7 @@
 
 mod clients_cut;
 mod deposed;
+mod plain;
 mod servers_cut;
 mod zombie;
 

@@ -2,44 +2,15 @@
 
 use std::time::Duration;
 
-use etcd_client::{Client, LeaseKeepAliveStream, LeaseKeeper};
-use futures_util::future::join_all;
+use etcd_client::Client;
 use tenure_conformance::{netns::Cut, server::etcd::Release};
 use tenure_core::{LossReason, State};
 use tokio::time::{sleep, timeout};
 
-use super::World;
+use super::{World, plain::Plain};
 
 const TTL: Duration = Duration::from_secs(3);
 const MANY: usize = 8;
-
-/// Keep-alives without anything of ours, each for a lease of its own that lasts long.
-struct Plain {
-    leases: Vec<i64>,
-    streams: Vec<(LeaseKeeper, LeaseKeepAliveStream)>,
-}
-
-impl Plain {
-    async fn start(server: String) -> Self {
-        let client = Client::connect([server], None).await.expect("a client");
-        let (mut leases, mut streams) = (Vec::new(), Vec::new());
-        for _ in 0..MANY {
-            let lease = client.lease_client().grant(60, None).await.expect("granted").id();
-            streams.push(client.lease_client().keep_alive(lease).await.expect("kept alive"));
-            leases.push(lease);
-        }
-        Self { leases, streams }
-    }
-
-    /// How many are told that their lease was extended, once it was revoked by way of another server.
-    async fn told(mut self) -> usize {
-        let asked = self.streams.iter_mut().map(|(requests, answers)| async {
-            requests.keep_alive().await.ok()?;
-            timeout(TTL, answers.message()).await.ok()?.ok()?.filter(|answer| answer.ttl() > 0)
-        });
-        join_all(asked).await.iter().flatten().count()
-    }
-}
 
 async fn revoke(server: String, leases: Vec<i64>) {
     let client = Client::connect([server], None).await.expect("a client");
@@ -55,7 +26,8 @@ async fn revives_nothing(release: Release) {
     let holder = world.client_of(0, &[leader], "ttl=3s").await;
     let others = world.client_of(1, &[(leader + 1) % 3, (leader + 2) % 3], "ttl=3s").await;
     let host = world.net.hosts[3].clone();
-    let plain = host.run(Plain::start(world.etcd.nodes[leader].client.to_string())).await;
+    let plain =
+        host.run(Plain::start(world.etcd.nodes[leader].client.to_string(), MANY, Duration::from_secs(60))).await;
     let guard = holder.lock("x", TTL).await;
     world.etcd.nodes[leader].process.stop();
     world.server(leader).cut(Cut::Off, &world.others(leader));
@@ -69,7 +41,7 @@ async fn revives_nothing(release: Release) {
         sleep(Duration::from_millis(100)).await;
         world.etcd.nodes[leader].process.cont();
     };
-    let (good, ()) = tokio::join!(host.run(plain.told()), going_on);
+    let (good, ()) = tokio::join!(host.run(plain.told(TTL)), going_on);
     println!("{release:?}: of {MANY} keep-alives of leases that were revoked {good} were told good by the old leader");
     for _ in 0..20 {
         assert_eq!(guard.state(), State::Lost(LossReason::Expired), "revived");
