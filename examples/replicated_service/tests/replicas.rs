@@ -110,8 +110,13 @@ fn a_leader_that_stops_hands_over_at_once() {
     let mut old = replicas.remove(position);
     let pid = old.process.id().to_string();
     assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("it runs").success());
-    let (next, _) = follow(&replicas[0].address, "POST", "b");
-    assert_eq!(next, replicas[0].address);
+    let start = Instant::now();
+    // Until it has heard that it is to stop, it leads.
+    while follow(&replicas[0].address, "POST", "b").0 == leader {
+        assert!(start.elapsed() < Duration::from_secs(2), "it took the whole ttl");
+        thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(follow(&replicas[0].address, "POST", "c").0, replicas[0].address);
     let start = Instant::now();
     let status = loop {
         assert!(start.elapsed() < LONG, "it does not end");
