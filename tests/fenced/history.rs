@@ -76,7 +76,8 @@ async fn nothing_is_lost(url: &str, cut: impl Fault) {
     expected.grants = usize::try_from(seconds).expect("few");
     expected.losses /= 3;
     expected.progress += Duration::from_secs(2);
-    if seconds < 30 {
+    let is_short = seconds < 30;
+    if is_short {
         (expected.losses, expected.refused) = (0, 0);
         expected.strikes.values_mut().for_each(|least| *least = 1);
     }
@@ -88,7 +89,8 @@ async fn nothing_is_lost(url: &str, cut: impl Fault) {
     assert!(history.value >= 10, "nothing was tested: {:?}", history.strikes);
     // A guard that is over by its own clock names no winner, and asks nobody.
     let by_the_service = |request: &&Request| matches!(request.answer, Answer::Refused(winner) if winner.get() > 0);
-    assert!(history.store.iter().filter(by_the_service).count() > 0, "the service had nothing to refuse");
+    let refused = history.store.iter().filter(by_the_service).count();
+    assert!(is_short || refused > 0, "the service had nothing to refuse");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

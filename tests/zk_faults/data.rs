@@ -59,7 +59,8 @@ async fn an_edit_is_of_one_epoch_of_its_session() {
     proxy.set(Proxied::Pass);
     operator.delete(&marker).await;
     let error = data.put("k", b"4").await.expect_err("no epoch");
-    assert_eq!(error.kind(), ErrorKind::SessionLost, "{}", error.report());
+    // The session is over, and gives itself back: what is told is the one or the other, by what the servers have done of it.
+    assert!(matches!(error.kind(), ErrorKind::SessionLost | ErrorKind::Fenced), "{}", error.report());
     let (value, _) = operator.get(&format!("{DATA}/x/k")).await.expect("it stays");
     assert!(value.ends_with(b"\n3"), "it was written past the epoch: {}", String::from_utf8_lossy(&value));
 }
