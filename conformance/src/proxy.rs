@@ -21,9 +21,9 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use self::hold::Frames;
+use self::frames::{Held, Requests};
 
-mod hold;
+mod frames;
 
 /// What happens to what passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +65,16 @@ impl Mode {
         }
     }
 
+    /// What holds the frames of this direction, from its first moment on.
+    fn holds(self, way: Way, present: Option<(Self, Held)>) -> Option<(Self, Held)> {
+        match self {
+            Self::Hold(held_way, count) if held_way == way => {
+                present.filter(|(mode, _)| *mode == self).or_else(|| Some((self, Held::new(count))))
+            }
+            _ => None,
+        }
+    }
+
     fn delay(self, way: Way) -> Duration {
         match self {
             Self::Delay(delay) => delay,
@@ -89,6 +99,7 @@ pub struct Proxy {
     address: SocketAddr,
     mode: watch::Sender<Mode>,
     connections: Arc<AtomicU64>,
+    requests: Arc<AtomicU64>,
     accepting: JoinHandle<()>,
 }
 
@@ -100,9 +111,10 @@ impl Proxy {
     pub async fn start(server: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let (address, mode) = (listener.local_addr()?, watch::Sender::new(Mode::Pass));
-        let connections = Arc::new(AtomicU64::new(0));
-        let accepting = tokio::spawn(accept(listener, server, mode.subscribe(), connections.clone()));
-        Ok(Self { address, mode, connections, accepting })
+        let (connections, requests) = <(Arc<AtomicU64>, Arc<AtomicU64>)>::default();
+        let route = Route { server, mode: mode.subscribe(), requests: requests.clone() };
+        let accepting = tokio::spawn(accept(listener, route, connections.clone()));
+        Ok(Self { address, mode, connections, requests, accepting })
     }
 
     /// Where clients connect to.
@@ -120,6 +132,11 @@ impl Proxy {
     pub fn connections(&self) -> u64 {
         self.connections.load(Ordering::Relaxed)
     }
+
+    /// How many requests of HTTP/2 in the clear were sent here, thrown away or not. What speaks otherwise is not counted in earnest.
+    pub fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
+    }
 }
 
 impl Drop for Proxy {
@@ -129,12 +146,20 @@ impl Drop for Proxy {
     }
 }
 
-async fn accept(listener: TcpListener, server: SocketAddr, mode: watch::Receiver<Mode>, connections: Arc<AtomicU64>) {
+/// What every connection has to do with.
+#[derive(Clone)]
+struct Route {
+    server: SocketAddr,
+    mode: watch::Receiver<Mode>,
+    requests: Arc<AtomicU64>,
+}
+
+async fn accept(listener: TcpListener, route: Route, connections: Arc<AtomicU64>) {
     while let Ok((client, _)) = listener.accept().await {
         connections.fetch_add(1, Ordering::Relaxed);
         reset_at_drop(&client);
-        if mode.borrow().admits() {
-            tokio::spawn(carry(client, server, mode.clone()));
+        if route.mode.borrow().admits() {
+            tokio::spawn(carry(client, route.clone()));
         }
     }
 }
@@ -146,13 +171,13 @@ fn reset_at_drop(stream: &TcpStream) {
 }
 
 /// One connection, until both ends are closed, or it is reset.
-async fn carry(client: TcpStream, server: SocketAddr, mode: watch::Receiver<Mode>) {
-    let Ok(server) = TcpStream::connect(server).await else { return };
+async fn carry(client: TcpStream, route: Route) {
+    let Ok(server) = TcpStream::connect(route.server).await else { return };
     reset_at_drop(&server);
     let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
-    let there = pump(Way::There, from_client, to_server, mode.clone());
-    let back = pump(Way::Back, from_server, to_client, mode.clone());
-    let mut cut = mode;
+    let (requests, mut cut) = (Requests::new(route.requests), route.mode.clone());
+    let there = pump(Way::There, from_client, to_server, route.mode.clone(), Some(requests));
+    let back = pump(Way::Back, from_server, to_client, route.mode, None);
     tokio::select! {
         _ = cut.wait_for(|mode| *mode == Mode::Cut) => {}
         () = async { tokio::select! {
@@ -163,9 +188,15 @@ async fn carry(client: TcpStream, server: SocketAddr, mode: watch::Receiver<Mode
 }
 
 /// One direction. Returns whether the connection is to be reset; otherwise this direction has come to an orderly end.
-async fn pump(way: Way, from: OwnedReadHalf, to: OwnedWriteHalf, mode: watch::Receiver<Mode>) -> bool {
+async fn pump(
+    way: Way,
+    from: OwnedReadHalf,
+    to: OwnedWriteHalf,
+    mode: watch::Receiver<Mode>,
+    requests: Option<Requests>,
+) -> bool {
     let (line, due) = mpsc::channel(1024);
-    let (reset, ()) = tokio::join!(take(way, from, line, mode), give(to, due));
+    let (reset, ()) = tokio::join!(take(way, from, line, mode, requests), give(to, due));
     reset
 }
 
@@ -175,6 +206,7 @@ async fn take(
     mut from: OwnedReadHalf,
     line: mpsc::Sender<(Instant, Vec<u8>)>,
     mut mode: watch::Receiver<Mode>,
+    mut requests: Option<Requests>,
 ) -> bool {
     let (mut lost, mut held) = (false, None);
     loop {
@@ -182,38 +214,39 @@ async fn take(
         if lost && !present.drops(way) {
             return true;
         }
-        held = match present {
-            Mode::Hold(held_way, count) if held_way == way => {
-                held.filter(|(mode, _)| *mode == present).or_else(|| Some((present, Frames::new(count))))
-            }
-            _ => None,
-        };
+        held = present.holds(way, held);
         let mut chunk = vec![0; 16 * 1024];
         let read = tokio::select! {
             biased;
             _ = mode.changed() => continue,
             read = from.read(&mut chunk) => read,
         };
+        if let (Some(requests), Ok(length)) = (&mut requests, &read) {
+            requests.see(&chunk[..*length]);
+        }
         match read {
             Ok(0) | Err(_) => return read.is_err(),
             Ok(_) if present.drops(way) => lost = true,
             Ok(length) => {
                 chunk.truncate(length);
-                let kept = held.as_mut().map_or(length, |(_, frames)| frames.admit(&chunk));
+                let kept = held.as_mut().map_or(length, |(_, held)| held.admit(&chunk));
                 let rest = chunk.split_off(kept);
-                if line.send((Instant::now() + present.delay(way), chunk)).await.is_err() {
+                let due = Instant::now() + present.delay(way);
+                if line.send((due, chunk)).await.is_err() || !later(&line, &mut mode, rest).await {
                     return true;
-                }
-                // The rest comes first once things pass again.
-                if !rest.is_empty() {
-                    let _ = mode.changed().await;
-                    if line.send((Instant::now(), rest)).await.is_err() {
-                        return true;
-                    }
                 }
             }
         }
     }
+}
+
+/// What was kept comes first once things pass again. Says whether somebody takes it.
+async fn later(line: &mpsc::Sender<(Instant, Vec<u8>)>, mode: &mut watch::Receiver<Mode>, rest: Vec<u8>) -> bool {
+    if rest.is_empty() {
+        return true;
+    }
+    let _ = mode.changed().await;
+    line.send((Instant::now(), rest)).await.is_ok()
 }
 
 async fn give(mut to: OwnedWriteHalf, mut due: mpsc::Receiver<(Instant, Vec<u8>)>) {
