@@ -205,9 +205,13 @@ fn json_says_the_same_as_toml() {
     let found =
         Sources::new(&drivers()).profiles("x.json", profiles).profile("--profile", "test").find().expect("good");
     assert_eq!((found.hosts, found.namespace.as_str(), found.token_base), (vec!["shop".to_owned()], "test", 3));
-    for twice in [r#"{ "ttl": "5s", "ttl": "6s" }"#, r#"{ "profile": { "test": { "ttl": "5s", "ttl": "6s" } } }"#] {
+    for (twice, name) in [
+        (r#"{ "ttl": "5s", "ttl": "6s" }"#, "ttl"),
+        (r#"{ "profile": { "test": { "ttl": "5s", "ttl": "6s" } } }"#, "ttl"),
+        (r#"{ "profile": { "test": {}, "test": { "ttl": "6s" } } }"#, "test"),
+    ] {
         let error = serde_json::from_str::<Profiles>(twice).expect_err("which one counts?").to_string();
-        assert!(error.contains("'ttl' is written twice: leave one out"), "{error}");
+        assert!(error.contains(&format!("'{name}' is written twice: leave one out")), "{error}");
     }
 }
 

@@ -1,10 +1,14 @@
 //! Several configurations in one file.
 
-use std::{collections::BTreeMap, fmt};
+use std::fmt;
 
 use serde::Deserialize;
 
-use super::{layer::Layer, located, refusal, table, table::Table};
+use super::{
+    layer::Layer,
+    located, refusal, table,
+    table::{Table, Unique},
+};
 use crate::error::Result;
 
 /// What a `tenure.toml` holds: settings for everybody, and profiles that say what is different in them. Read from any serde format.
@@ -28,7 +32,7 @@ use crate::error::Result;
 #[derive(Clone, Default, Deserialize)]
 pub struct Profiles {
     #[serde(default)]
-    profile: BTreeMap<String, Table>,
+    profile: Unique<Table>,
     #[serde(flatten)]
     common: Table,
 }
@@ -36,7 +40,7 @@ pub struct Profiles {
 /// Only names: there may be passwords in it.
 impl fmt::Debug for Profiles {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Profiles").field("profile", &self.profile.keys()).finish_non_exhaustive()
+        f.debug_struct("Profiles").field("profile", &self.profile.0.keys()).finish_non_exhaustive()
     }
 }
 
@@ -45,8 +49,8 @@ impl Profiles {
     pub(super) fn layer(&self, place: &str, profile: Option<&str>) -> Result<Layer> {
         let common = table::layer(place, &self.common)?;
         let Some(name) = profile else { return Ok(common) };
-        let Some(table) = self.profile.get(name) else {
-            let names = self.profile.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+        let Some(table) = self.profile.0.get(name) else {
+            let names = self.profile.0.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
             let advice = if names.is_empty() {
                 format!("there are none, write a table [profile.{name}]")
             } else {

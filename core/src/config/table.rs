@@ -1,6 +1,6 @@
 //! Tables, as TOML, JSON and the like have them.
 
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, marker::PhantomData};
 
 use serde::{
     Deserialize, Deserializer,
@@ -35,37 +35,46 @@ impl Value {
     }
 }
 
-/// Keys and their values. JSON and others leave it to the reader what a key that stands there twice means: here it is refused.
-#[derive(Clone, Default)]
-pub(super) struct Table(BTreeMap<String, Value>);
+/// Keys and their values.
+pub(super) type Table = Unique<Value>;
 
-impl<'de> Deserialize<'de> for Table {
+/// JSON and others leave it to the reader what a name that stands there twice means: here it is refused.
+#[derive(Clone)]
+pub(super) struct Unique<V>(pub(super) BTreeMap<String, V>);
+
+impl<V> Default for Unique<V> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<'de, V: Deserialize<'de>> Deserialize<'de> for Unique<V> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Entries;
-        impl<'de> Visitor<'de> for Entries {
-            type Value = Table;
+        struct Entries<V>(PhantomData<V>);
+        impl<'de, V: Deserialize<'de>> Visitor<'de> for Entries<V> {
+            type Value = Unique<V>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a table of settings")
+                f.write_str("a table")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Table, A::Error> {
-                let mut table = BTreeMap::new();
-                while let Some((key, value)) = map.next_entry::<String, _>()? {
-                    if table.contains_key(&key) {
-                        return Err(A::Error::custom(refusal(format!("'{key}' is written twice: leave one out"))));
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Unique<V>, A::Error> {
+                let mut all = BTreeMap::new();
+                while let Some((name, value)) = map.next_entry::<String, _>()? {
+                    if all.contains_key(&name) {
+                        return Err(A::Error::custom(refusal(format!("'{name}' is written twice: leave one out"))));
                     }
-                    table.insert(key, value);
+                    all.insert(name, value);
                 }
-                Ok(Table(table))
+                Ok(Unique(all))
             }
         }
-        deserializer.deserialize_map(Entries)
+        deserializer.deserialize_map(Entries(PhantomData))
     }
 }
 
 /// What the table at this place says.
-pub(super) fn layer(place: &str, Table(table): &Table) -> Result<Layer> {
+pub(super) fn layer(place: &str, Unique(table): &Table) -> Result<Layer> {
     let url = if place.is_empty() { "the url".to_owned() } else { format!("{place}, url") };
     let origin = |key: &str| if key == "url" { url.clone() } else { place.to_owned() };
     Layer::new(table.iter().map(|(key, value)| Setting::new(origin(key), key, value.text())))
