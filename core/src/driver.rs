@@ -94,7 +94,7 @@ impl Drivers {
             return Err(Error::new(ErrorKind::Config, message));
         }
         let coordinator = Coordinator::new(backend, options)?;
-        coordinator.connect().await?;
+        coordinator.connect().await.map_err(|error| not_reached(error, config))?;
         Ok(coordinator)
     }
 
@@ -117,4 +117,16 @@ impl Drivers {
         }
         Ok(&**driver)
     }
+}
+
+/// Says what to write, where it may be the hosts that are wrong.
+fn not_reached(error: Error, config: &Config) -> Error {
+    let Config { backend, hosts, connect_timeout, .. } = config;
+    if error.kind() != ErrorKind::Unavailable || hosts.is_empty() {
+        return error;
+    }
+    let limit = connect_timeout.as_millis();
+    let message =
+        format!("no server of {backend} serves within {limit} ms: write hosts that do, or a longer connect_timeout");
+    Error::new(ErrorKind::Unavailable, message).with_source(error)
 }

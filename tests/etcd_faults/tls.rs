@@ -75,12 +75,12 @@ async fn certificates_are_verified_both_ways_with_a_sentence() {
         let error = refused(&etcd.hosts(), &files("ours", client)).await;
         assert!(matches!(error.kind(), ErrorKind::Denied | ErrorKind::Unavailable), "{client}: {error:?}");
         assert!(
-            error.to_string().contains("write cert and key of one that it trusts and that has not expired"),
+            error.report().contains("write cert and key of one that it trusts and that has not expired"),
             "{error}"
         );
     }
     let plain = refused(&etcd.hosts(), "connect_timeout=2s").await;
-    assert!(plain.kind() == ErrorKind::Unavailable && plain.to_string().contains("write etcds://"), "{plain}");
+    assert!(plain.kind() == ErrorKind::Unavailable && plain.report().contains("write etcds://"), "{plain}");
     let wrong_name = etcd.hosts().replace("127.0.0.1", "localhost");
     assert!(refused(&wrong_name, &files("ours", "client")).await.to_string().contains("other names"));
 }
@@ -94,5 +94,5 @@ async fn an_expired_certificate_of_the_server_is_told_in_one_sentence() {
     let error = refused(&etcd.hosts(), &settings).await;
     assert!(error.kind() == ErrorKind::Config && error.to_string().contains("has expired: renew it"), "{error}");
     let open = Setup::single(Release::Packaged).start().await;
-    assert!(refused(&open.hosts(), &settings).await.to_string().contains("if it does not use TLS, write etcd://"));
+    assert!(refused(&open.hosts(), &settings).await.report().contains("if it does not use TLS, write etcd://"));
 }

@@ -84,12 +84,12 @@ async fn certificates_are_verified_both_ways_with_a_sentence() {
         let error = refused(&secure, &files("ours", client)).await;
         assert!(matches!(error.kind(), ErrorKind::Denied | ErrorKind::Unavailable), "{client}: {error:?}");
         assert!(
-            error.to_string().contains("write cert and key of one that it trusts and that has not expired"),
+            error.report().contains("write cert and key of one that it trusts and that has not expired"),
             "{error}"
         );
     }
     let plain = refused(&secure, "connect_timeout=2s").await;
-    assert!(plain.kind() == ErrorKind::Unavailable && plain.to_string().contains("write zks://"), "{plain}");
+    assert!(plain.kind() == ErrorKind::Unavailable && plain.report().contains("write zks://"), "{plain}");
     let wrong_name = secure.replace("127.0.0.1", "localhost");
     assert!(refused(&wrong_name, &files("ours", "client")).await.to_string().contains("other names"));
 }
@@ -102,7 +102,7 @@ async fn an_expired_certificate_of_the_server_is_told_in_one_sentence() {
     let settings = format!("ca={}&cert={}&key={}", path("ours.pem"), path("client.pem"), path("client.key"));
     let error = refused(&secure, &settings).await;
     assert!(error.kind() == ErrorKind::Config && error.to_string().contains("has expired: renew it"), "{error}");
-    assert!(refused(&zookeeper.hosts(), &settings).await.to_string().contains("write zk://"));
+    assert!(refused(&zookeeper.hosts(), &settings).await.report().contains("write zk://"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
