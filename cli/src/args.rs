@@ -103,13 +103,21 @@ fn asked_for() -> String {
     }
 }
 
+/// No clock counts much further.
+const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
 /// A number of seconds, or a number with a unit.
 fn duration(text: &str) -> Result<Duration, String> {
     let complaint = || format!("'{text}' is no duration: write it like 5, 1.5, 10s or 2m");
-    match text.parse::<f64>() {
-        Ok(seconds) => Duration::try_from_secs_f64(seconds).map_err(|_| complaint()),
-        Err(_) => humantime::parse_duration(text).map_err(|_| complaint()),
+    let duration = match text.parse::<f64>() {
+        Ok(seconds) if seconds > LONGEST.as_secs_f64() => LONGEST + Duration::from_secs(1),
+        Ok(seconds) => Duration::try_from_secs_f64(seconds).map_err(|_| complaint())?,
+        Err(_) => humantime::parse_duration(text).map_err(|_| complaint())?,
+    };
+    if duration > LONGEST {
+        return Err(format!("'{text}' is more than a hundred years: write less"));
     }
+    Ok(duration)
 }
 
 #[cfg(test)]
@@ -122,8 +130,11 @@ mod tests {
         {
             assert_eq!(duration(text), Ok(Duration::from_millis(millis)), "{text}");
         }
-        for text in ["", "-1", "x", "1e99", "nan", "inf", "5 parsecs"] {
-            assert!(duration(text).is_err(), "{text}");
+        for text in ["", "-1", "x", "nan", "-inf", "5 parsecs"] {
+            assert!(duration(text).expect_err(text).contains("is no duration: write it like"), "{text}");
+        }
+        for text in ["1e10", "1e99", "inf", "101years", "18446744073709551615"] {
+            assert!(duration(text).expect_err(text).contains("more than a hundred years: write less"), "{text}");
         }
     }
 

@@ -1,6 +1,7 @@
 //! `tenure elect`: campaigns, runs the command for a term, and campaigns again.
 
 use std::{
+    pin::pin,
     process::ExitCode,
     sync::{
         Arc,
@@ -70,7 +71,11 @@ async fn connect_and_elect(elect: &Elect, facts: &mut Facts) -> Result<Outcome, 
         election = election.healthy_while(elect.health_period, move || probe.clone().asks());
     }
     if elect.history {
-        election = with_history(election).await?;
+        election = tokio::select! {
+            biased;
+            signal = signals.ending() => return Err(Outcome::Interrupted(signal)),
+            election = with_history(election) => election?,
+        };
     }
     let value = elect.value.clone().map_or_else(|| own_value(program.as_deref()), String::into_bytes);
     let sidecar = sidecar.serve(elect, &config.backend, &coordinator)?;
@@ -148,6 +153,9 @@ impl Candidate<'_> {
             self.run_term(&leadership, signals).await
         };
         self.token.store(0, Ordering::Relaxed);
+        if matches!(finished.outcome, Outcome::Lost { .. }) || !leadership.is_held() {
+            self.sidecar.loses();
+        }
         if leadership.is_held() {
             start::release(&subject.to_string(), self.coordinator, leadership.resign_because(&after::why(&finished)))
                 .await;
@@ -155,9 +163,9 @@ impl Candidate<'_> {
         finished
     }
 
-    /// Without a command: whoever asks by HTTP acts on it. So the leadership is kept for as long as somebody may, or until the next signal.
+    /// Without a command: whoever asks by HTTP acts on it. So the leadership is kept for as long as somebody may, or until the second signal.
     async fn lead_alone(&self, leadership: &Leadership, signals: &mut Signals) -> Finished<Due> {
-        let (outcome, stopped, told) = {
+        let (mut outcome, mut stopped, told) = {
             let _told = self.sidecar.leads(leadership, &self.value);
             tokio::select! {
                 biased;
@@ -166,10 +174,18 @@ impl Candidate<'_> {
                 why = due(leadership) => (Outcome::Completed(End::Code(0)), false, Some(why)),
             }
         };
-        tokio::select! {
-            () = self.sidecar.keeps_word() => {}
-            _ = leadership.lost() => {}
-            _ = signals.ending() => {}
+        let mut kept = pin!(self.sidecar.keeps_word());
+        loop {
+            tokio::select! {
+                () = &mut kept => break,
+                _ = leadership.lost() => break,
+                signal = signals.ending() => {
+                    if stopped {
+                        break;
+                    }
+                    (outcome, stopped) = (Outcome::Interrupted(signal), true);
+                }
+            }
         }
         Finished { outcome, stopped, told }
     }

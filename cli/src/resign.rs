@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use tenure::{ContenderId, Election, Leader};
+use tenure::{ContenderId, Election, ErrorKind, Leader};
 use tokio::time::timeout;
 
 use crate::{
@@ -49,7 +49,14 @@ async fn ask(election: &Election, resign: &Resign) -> Result<Outcome, Outcome> {
         Some(to) if somebody_leads => Some(chosen(&election.candidates().await?, to)?),
         _ => None,
     };
-    let next = if somebody_leads { election.ask_to_resign(to.as_ref()).await? } else { None };
+    let asked = async |to| match election.ask_to_resign(to).await {
+        // It stood in line a moment ago.
+        Err(error) if error.kind() == ErrorKind::Config => {
+            Err(Outcome::Failed { code: code::USAGE, why: error.report() })
+        }
+        asked => Ok(asked?),
+    };
+    let next = if somebody_leads { asked(to.as_ref()).await? } else { None };
     let is_other = to.is_some() && next.as_ref().map(|leader| &leader.id) != to.as_ref();
     print(show::leader(next.map(Shown::from).as_ref(), resign.json)).await?;
     if is_other {

@@ -142,7 +142,8 @@ impl Election {
     /// [`Leadership::asked_to_resign`].
     ///
     /// # Errors
-    /// As [`Coordinator::lock`]; `Config` if there is no such candidate.
+    /// As [`Coordinator::lock`]; `SessionLost` if the session of whoever asks is lost meanwhile, and the request with it; `Config` if there is no
+    /// such candidate.
     ///
     /// # Cancel safety
     /// Dropping the future withdraws the request, but it may have been obeyed.

@@ -6,6 +6,7 @@ mod bare;
 mod cancelled;
 mod observers;
 mod outage;
+mod preferred;
 mod service;
 mod stage;
 mod trips;

@@ -25,7 +25,7 @@ pub(crate) struct Observe {
     /// Tell who has led, the oldest term first, and exit with 0, or with 1 if there is no history.
     ///
     /// A line for each term of a candidate with --history, the last 100 at most, with columns that a tab divides: TOKEN, when it began, when
-    /// it ended (- while it goes on, ? if nobody saw it), why, VALUE. Times are those of the leaders' wall clocks.
+    /// it ended (- while it goes on, or nobody with --history has led since; ? if nobody saw it), why, VALUE. Times are those of the leaders' wall clocks.
     #[arg(long, conflicts_with_all = ["once", "candidates"])]
     pub(crate) history: bool,
 
@@ -90,7 +90,8 @@ ends its command first, and queues up again behind the others.";
 pub(super) const RESIGN_MORE: &str = "\
 What is guaranteed:
   With 0, the leader of the time of the call has resigned, and the chosen one has
-  led since. If that one vanishes, the next in line leads, and it exits with 1.
+  led since; if the chosen one leads already, nobody has to resign. If it vanishes,
+  the next in line leads, and it exits with 1.
 
 What is not:
   Only a tenure elect obeys, or a program that uses the library so. A tenure lock

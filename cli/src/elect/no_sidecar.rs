@@ -18,6 +18,8 @@ impl Sidecar {
         Ok(self)
     }
 
+    pub(super) fn loses(&self) {}
+
     pub(super) fn keeps_word(&self) -> std::future::Ready<()> {
         std::future::ready(())
     }

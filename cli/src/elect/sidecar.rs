@@ -115,6 +115,13 @@ impl Sidecar {
         }
     }
 
+    /// A term was not given up, but lost.
+    pub(super) fn loses(&self) {
+        if let Some((board, _)) = &self.0 {
+            board.loses();
+        }
+    }
+
     /// Tells, from now on, that this candidate leads, until what is returned is dropped.
     pub(super) fn leads(&self, leadership: &Leadership, value: &[u8]) -> Told {
         let Self(Some((board, _))) = self else { return Told(None) };

@@ -102,16 +102,19 @@ impl Board {
                 notes.leads(token);
             }
             (Some(before), None) => {
-                let lost = self.left(before).is_none();
                 let is_old = |leader: &Shown| leader.id == before.leader.id;
                 if notes.leader.as_ref().is_some_and(|leader| leader.as_ref().is_some_and(is_old)) {
-                    notes.leader = Some(None); // whoever comes next will be observed
+                    notes.leader = None; // whoever comes next will be observed, or that nobody does
                 }
-                notes.lost += u64::from(lost);
             }
             _ => {}
         }
         notes.office = office;
+    }
+
+    /// A term of ours was not given up, but lost.
+    pub(crate) fn loses(&self) {
+        self.notes().lost += 1;
     }
 
     /// Until when somebody may act on what was told.

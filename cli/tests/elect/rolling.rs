@@ -1,12 +1,14 @@
 //! Hand-overs in good order: each body ends before the next one starts, and that soon.
 
+use std::time::Duration;
+
 use super::{
     replicas,
-    replicas::{HAND_OVER, rounds},
+    replicas::{HAND_OVER, Replicas, rounds},
 };
 use crate::{
     ledger::longest_gap,
-    support::{found, text},
+    support::{Room, found, text},
 };
 
 #[test]
@@ -24,9 +26,10 @@ fn asked_to_resign_it_hands_over_and_queues_up_again() {
     assert!(longest_gap(&terms) < HAND_OVER, "{:?}", longest_gap(&terms));
 }
 
+/// With a ttl that nobody could wait for in a hand-over.
 #[test]
 fn replacing_three_replicas_one_by_one_lacks_a_leader_only_for_the_hand_overs() {
-    replicas().rolls(rounds());
+    Replicas::start(Room::with_ttl("15s"), Duration::from_secs(15), 3).rolls(rounds());
 }
 
 #[test]

@@ -106,6 +106,52 @@ fn without_a_command_it_resigns_only_when_nobody_may_act_on_its_word() {
     }
 }
 
+/// What came before does not make it deaf for TERM, and TERM does not cut short what was promised; a second one does.
+#[test]
+fn told_to_end_while_it_keeps_its_word_it_campaigns_no_more() {
+    for signals in [1, 2] {
+        let room = Room::with_ttl("5s");
+        let mut a = start(&room, "a", &[]);
+        until("it to lead", || metric(a.address, "tenure_election_is_leader") == 1.0);
+        let told = Instant::now();
+        let left = Duration::from_millis(leader(a.address).1["deadline_ms"].as_u64().expect("it leads"));
+        let mut resign = room.start(&["resign", "job"]);
+        until("it to say so", || metric(a.address, "tenure_election_is_leader") == 0.0);
+        let (status, said) = leader(a.address);
+        assert_eq!((status, &said["known"], &said["leader"]), (503, &false.into(), &Value::Null), "it holds still");
+        for _ in 0..signals {
+            a.process.signal(Signal::TERM);
+            thread::sleep(Duration::from_millis(200)); // two at a time are one
+        }
+        assert_eq!(a.process.code(), 143);
+        let took = told.elapsed() + Duration::from_millis(50);
+        assert_eq!(took >= left, signals == 1, "{took:?} of {left:?}");
+        assert_eq!(resign.code(), 0);
+    }
+}
+
+#[test]
+fn a_term_that_was_lost_is_counted_and_one_that_was_given_up_is_not() {
+    for command in [&[][..], &["sleep", "60"]] {
+        let room = Room::new();
+        let mut a = start(&room, "a", command);
+        for (lost, terms) in [(1.0, 2.0), (1.0, 3.0)] {
+            until("it to lead", || metric(a.address, "tenure_election_is_leader") == 1.0);
+            if terms == 2.0 {
+                room.database().execute("DELETE FROM entries WHERE queue = 'job'", []).expect("removed");
+            } else {
+                assert_eq!(room.run(&["resign", "job"]).status.code(), Some(0));
+            }
+            until("it to lead again", || metric(a.address, "tenure_election_terms_total") == terms);
+            assert_eq!(metric(a.address, "tenure_election_terms_lost_total"), lost, "{command:?}");
+        }
+        let token = metric(a.address, "tenure_election_token");
+        assert_eq!(Some(token), leader(a.address).1["token"].as_f64());
+        assert_eq!(metric(a.address, "leader_election_master_status"), 1.0);
+        a.process.signal(Signal::TERM);
+    }
+}
+
 #[test]
 fn while_the_backend_is_away_it_says_that_it_does_not_know() {
     let room = Room::with_ttl("2s");
@@ -119,6 +165,7 @@ fn while_the_backend_is_away_it_says_that_it_does_not_know() {
         until("it to know no more", || get(at, "/healthz").0 == 503);
         let (status, told) = leader(at);
         assert_eq!((status, &told["known"], &told["leads"]), (503, &false.into(), &false.into()));
+        assert_eq!(metric(at, "tenure_election_token"), 0.0);
         assert_eq!(metric(at, "tenure_election_is_leader"), 0.0);
         assert_eq!(metric(at, "tenure_election_leader_known"), 0.0);
     }

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout};
 
 use super::{
     control::{Request, asked},
@@ -247,7 +247,8 @@ impl Office {
         let ask = |may_yield| asked(&self.keeper, &self.queue, self.token, self.priority, may_yield);
         let mut pause = Pause::new();
         loop {
-            let answer = match timeout_at(self.since + self.hysteresis, ask(false)).await {
+            let left = self.hysteresis.saturating_sub(self.since.elapsed());
+            let answer = match timeout(left, ask(false)).await {
                 Ok(answer) => answer,
                 Err(_) => ask(true).await,
             };

@@ -182,7 +182,7 @@ impl Election {
     fn enforce_health(&self, leadership: &Leadership, unwell: CancellationToken) -> Option<AbortOnDrop> {
         let (gate, ender) = (self.health.clone()?, leadership.ender());
         // Whoever moves still drops the body before, at the end of the drain time.
-        let drain = self.drain + gate.period().max(Duration::from_secs(1));
+        let drain = self.drain.saturating_add(gate.period().max(Duration::from_secs(1)));
         let watch = async move {
             gate.until_unwell().await;
             unwell.cancel();

@@ -1,6 +1,7 @@
 //! Who is not well does not lead.
 
 use std::{
+    future::ready,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -23,7 +24,7 @@ async fn who_is_not_well_neither_leads_nor_stands_in_line() {
     let well = Arc::new(AtomicBool::new(true));
     let probe = {
         let well = well.clone();
-        move || std::future::ready(well.load(Ordering::SeqCst))
+        move || ready(well.load(Ordering::SeqCst))
     };
     let election = world.election().healthy_while(Duration::from_secs(1), probe).drain(Duration::from_secs(2));
     let (_stop, _running) = run(election, &stage, Duration::ZERO);
@@ -40,13 +41,26 @@ async fn who_is_not_well_neither_leads_nor_stands_in_line() {
     assert_eq!(world.line().await.len(), 2, "it stands in line again");
 }
 
+/// The longest drain time there is means: as long as the body likes.
+#[tokio::test(start_paused = true)]
+async fn a_body_may_be_given_all_the_time_there_is() {
+    let (world, stage) = (World::new(), Arc::<Stage>::default());
+    let election = world.election().healthy_while(Duration::from_secs(1), || ready(true)).drain(Duration::MAX);
+    let (stop, running) = run(election, &stage, TTL * 5);
+    started(&stage, 1).await;
+    stop.cancel();
+    let start = Instant::now();
+    timeout(TTL * 6, running).await.expect("in time").expect("no panic");
+    assert!(start.elapsed() >= TTL * 5, "it was not cut short");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_leadership_by_itself_says_that_it_is_not_well() {
     let world = World::new();
     let well = Arc::new(AtomicBool::new(false));
     let probe = {
         let well = well.clone();
-        move || std::future::ready(well.load(Ordering::SeqCst))
+        move || ready(well.load(Ordering::SeqCst))
     };
     let election = world.election().healthy_while(Duration::from_secs(1), probe);
     let campaign = tokio::spawn(async move { election.campaign("a").await.expect("won") });

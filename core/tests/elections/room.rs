@@ -200,3 +200,17 @@ async fn a_leader_yields_to_preference_only_after_its_own_time_in_office() {
     first.resign().await.expect("resigned");
     soon(second).await.resign().await.expect("resigned");
 }
+
+/// The longest hysteresis there is means never; and by hand means at once.
+#[tokio::test(start_paused = true)]
+async fn a_leader_may_be_told_never_to_yield_to_preference() {
+    let world = World::new();
+    let first = world.election().preferred(0, Duration::MAX).campaign("a").await.expect("won");
+    let second = candidate(&world, &world.election().preferred(5, Duration::from_secs(1)), "b").await;
+    timeout(TTL * 1000, first.asked_to_resign()).await.expect_err("it never yields");
+    let asking = tokio::spawn(async move { world.election().ask_to_resign(None).await });
+    timeout(SOON, first.asked_to_resign()).await.expect("at once").expect("asked");
+    first.resign().await.expect("resigned");
+    soon(second).await.resign().await.expect("resigned");
+    soon(asking).await.expect("obeyed");
+}
