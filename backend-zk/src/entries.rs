@@ -200,6 +200,20 @@ pub(crate) async fn list(session: &Shared, queue: &QueueName) -> Result<Snapshot
     Ok(children.map_or_else(nobody, |children| snapshot(revision, path, &children)))
 }
 
+/// The queue as it is. A leader that others have replaced answers a `sync` for a moment, and then shows what is old; it cannot commit.
+pub(crate) async fn list_now(session: &Shared, queue: &QueueName) -> Result<Snapshot> {
+    let (path, revision) = (session.keys.queue(queue), sightings::now());
+    let (path, marker) = (&*path, &*session.marker);
+    let both = |link: Arc<Link>| async move {
+        let (confirmed, children) = join!(biased; link.check(marker), link.children(path));
+        if_there(confirmed)?.map(|()| if_there(children)).transpose()
+    };
+    let children = session.attempt(both).await?.map_err(|refusal| refusal.into_error(path))?;
+    let nobody = || Snapshot { revision, queue: Vec::new() };
+    let children: Option<Children> = children.ok_or_else(|| session.end_unmarked())?;
+    Ok(children.map_or_else(nobody, |children| snapshot(revision, path, &children)))
+}
+
 /// Removes our entry, if there is one; if there may be several, all of them.
 pub(crate) async fn leave(session: &Shared, queue: &QueueName, id: &ContenderId) -> Result<()> {
     let place = session.places.of(id);

@@ -90,7 +90,7 @@ impl Shared {
             return Ok(link);
         }
         let Some(session) = self.me.upgrade() else { return Err(Failure::expired()) };
-        let linking = tokio::spawn(async move { session.linked().await });
+        let linking = self.runtime.spawn(async move { session.linked().await });
         linking.await.unwrap_or_else(|_| Err(Failure::server("the runtime of the session has ended")))
     }
 

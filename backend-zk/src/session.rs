@@ -11,7 +11,7 @@ use tenure_core::{
     Clock, Contender, ContenderId, Entered, Error, FencedStore, LossReason, Moment, QueueName, Record, Result, Session,
     Snapshot, Version, Wake, async_trait,
 };
-use tokio::{sync::Mutex, time::timeout};
+use tokio::{runtime::Handle, sync::Mutex, time::timeout};
 
 use crate::{
     data::Removals,
@@ -61,6 +61,8 @@ pub(crate) struct Shared {
     pub(crate) timeout: Duration,
     pub(crate) lease: Lease,
     pub(crate) slot: Mutex<Slot>,
+    /// Where it was begun, and is kept alive: a caller's runtime may stop at any time, with the slot in its hands.
+    pub(crate) runtime: Handle,
     /// One keep-alive at a time.
     beating: Mutex<()>,
     pub(crate) over: OnceLock<(String, LossReason)>,
@@ -97,6 +99,7 @@ impl Shared {
             timeout: link.granted,
             lease,
             slot: Mutex::new(Slot::new(link)),
+            runtime: Handle::current(),
             beating: Mutex::new(()),
             over: OnceLock::new(),
         });
@@ -205,6 +208,10 @@ impl Session for ZkSession {
 
     async fn list(&self, queue: &QueueName) -> Result<Snapshot> {
         entries::list(&self.0, queue).await
+    }
+
+    async fn list_now(&self, queue: &QueueName) -> Result<Snapshot> {
+        entries::list_now(&self.0, queue).await
     }
 
     async fn wait(&self, queue: &QueueName, seen: &Snapshot, wake: Wake<'_>) -> Result<()> {

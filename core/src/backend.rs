@@ -126,6 +126,12 @@ pub trait Session: Debug + Send + Sync + 'static {
     /// The queue, first to last.
     async fn list(&self, queue: &QueueName) -> Result<Snapshot>;
 
+    /// The queue as of a moment after the call: with all in it that had happened before, wherever. The same as [`Session::list`] unless that may
+    /// be older, which clause 4 allows.
+    async fn list_now(&self, queue: &QueueName) -> Result<Snapshot> {
+        self.list(queue).await
+    }
+
     /// Returns when the queue differs from `seen` in the way `wake` says. May return early for no reason.
     async fn wait(&self, queue: &QueueName, seen: &Snapshot, wake: Wake<'_>) -> Result<()>;
 

@@ -186,7 +186,7 @@ impl Coordinator {
     /// What the backend failed with; the session expires then.
     pub async fn close(&self) -> Result<()> {
         let keeper = {
-            let _one = self.shared.opening.lock().await;
+            let _one = self.shared.alone().await;
             self.shared.replace(None)
         };
         match keeper {
@@ -313,7 +313,7 @@ impl Coordinator {
         }
         let shared = self.shared.clone();
         let opening = tokio::spawn(async move {
-            let _one = shared.opening.lock().await;
+            let _one = shared.alone().await;
             if let Some(keeper) = usable(&shared) {
                 return Ok(keeper);
             }
@@ -333,6 +333,12 @@ impl Shared {
     /// The session that was opened last, whatever has become of it.
     fn present(&self) -> Option<Keeper> {
         self.session.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Nobody else opens a session meanwhile; unless the runtime of one who has begun to is not driven any more: that one would never be done.
+    async fn alone(&self) -> Option<tokio::sync::MutexGuard<'_, ()>> {
+        let limit = self.options.connect_timeout.saturating_mul(3); // it opens, and settles the token base
+        timeout(limit, self.opening.lock()).await.ok()
     }
 
     fn replace(&self, keeper: Option<Keeper>) -> Option<Keeper> {

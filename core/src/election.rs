@@ -124,7 +124,7 @@ impl Election {
     /// As [`Coordinator::try_lock`].
     pub async fn leader(&self) -> Result<Option<Leader>> {
         let observer = &self.observer()?;
-        self.coordinator.within_limit(|keeper| async move { Ok(observer.look(&keeper).await?.0) }).await
+        self.coordinator.within_limit(|keeper| async move { Ok(observer.look_now(&keeper).await?.0) }).await
     }
 
     /// All candidates, the leader first, as of a moment after the call.

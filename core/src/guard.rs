@@ -144,7 +144,7 @@ impl Tenure {
     /// `SessionLost` if it does not stand; any other kind when the backend refuses to say.
     pub async fn verify(&self) -> Result<()> {
         self.check()?;
-        match self.entry.look(&self.entry.list().await?)? {
+        match self.entry.look(&self.entry.list_now().await?)? {
             Look::Granted => Ok(()),
             Look::Gone | Look::Wait(_) => {
                 self.end_as_removed();

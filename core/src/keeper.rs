@@ -285,10 +285,15 @@ impl KeepAlive {
             self.session.close().await
         })
         .await;
+        let late =
+            || Err(Error::new(ErrorKind::Unavailable, "the session could not be closed in time: it will expire"));
+        let ended = ended.unwrap_or_else(|_| late());
+        let is_open = ended.is_err();
         if let Some(closed) = closing {
-            let late =
-                || Err(Error::new(ErrorKind::Unavailable, "the session could not be closed in time: it will expire"));
-            let _ = closed.send(ended.unwrap_or_else(|_| late()));
+            let _ = closed.send(ended);
+        }
+        if is_open {
+            give_back(&*self.session, self.ttl).await;
         }
     }
 
@@ -351,7 +356,7 @@ impl KeepAlive {
     }
 }
 
-/// Ends a session that is lost to us, but may live on for the backend: after an outage it may count the whole ttl anew, and nobody is to
+/// Ends a session that we do without, but that may live on for the backend: after an outage it may count the whole ttl anew, and nobody is to
 /// wait for that. Only a favour: nothing depends on it.
 async fn give_back(session: &dyn Session, ttl: Duration) {
     let mut pause = Pause::new();

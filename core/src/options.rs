@@ -14,7 +14,8 @@ pub struct Options {
     /// The validity wanted: for so long after a keep-alive was sent the tenure is certain, less a margin of a tenth (at least 200 ms).
     /// 1 second to 1 day; 10 seconds unless set.
     pub ttl: Duration,
-    /// How long the calls that do not wait for their turn (connecting, `try_lock`) go on trying to reach the backend. 5 seconds unless set.
+    /// How long the calls that do not wait for their turn (connecting, `try_lock`) go on trying to reach the backend. 1 day at
+    /// most; 5 seconds unless set.
     pub connect_timeout: Duration,
     /// Added to every token; the same for everybody who uses the namespace. 0 unless set.
     pub token_base: u64,
@@ -40,6 +41,11 @@ impl Options {
             format!("ttl = {} is out of range: write 1s to 24h", humantime::format_duration(self.ttl))
         } else if self.connect_timeout.is_zero() {
             "connect_timeout = 0s leaves no time to connect: write 1s or more".to_owned()
+        } else if self.connect_timeout > *Self::TTL.end() {
+            format!(
+                "connect_timeout = {} is too long: write 24h or less",
+                humantime::format_duration(self.connect_timeout)
+            )
         } else {
             return Ok(());
         };

@@ -98,6 +98,10 @@ impl Entry {
         self.keeper().call(|| self.keeper().session.list(self.queue())).await
     }
 
+    pub(crate) async fn list_now(&self) -> Result<Snapshot> {
+        self.keeper().call(|| self.keeper().session.list_now(self.queue())).await
+    }
+
     /// Looks whether it is our turn. Having waited proves nothing: only a snapshot with our own entry in it does, and only before the
     /// deadline.
     pub(crate) fn look(&self, seen: &Snapshot) -> Result<Look> {

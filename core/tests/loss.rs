@@ -239,6 +239,18 @@ async fn waiters_survive_outages_longer_than_the_ttl() {
     }
 }
 
+/// Whoever closes is told, and nobody waits for the ttl.
+#[tokio::test(start_paused = true)]
+async fn a_session_that_could_not_be_closed_at_once_is_closed_soon() {
+    let world = world();
+    let _held = world.coordinator.lock("x").await.expect("granted");
+    world.backend.inject(Call::Close, Fault::LoseRequest);
+    let error = world.coordinator.close().await.expect_err("the first request is lost");
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    let next = timeout(Duration::from_secs(1), world.other().lock("x")).await.expect("soon");
+    assert!(next.expect("granted").is_held());
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_unreachable_backend_is_told_within_the_connect_timeout() {
     let world = world();

@@ -15,7 +15,7 @@ use std::{
 };
 
 use tenure_core::{
-    Backend, BootId, Call, Clock, Contender, ContenderId, Coordinator, Entered, Error, ErrorKind, MemoryBackend,
+    Backend, BootId, Call, Clock, Contender, ContenderId, Coordinator, Entered, Error, ErrorKind, Fault, MemoryBackend,
     Moment, Opened, Options, QueueName, Record, Result, Session, Snapshot, Strength, TimeSource, Version, Wake,
     async_trait,
 };
@@ -275,6 +275,25 @@ fn a_coordinator_whose_runtime_is_not_driven_goes_on_after_the_ttl() {
     let guard = second.block_on(async { timeout(5 * SECOND, coordinator.lock("x")).await.expect("in time") });
     assert!(guard.expect("granted").is_held());
     drop(first);
+}
+
+/// Whoever began to open a session keeps all others from that, and may never go on.
+#[test]
+fn a_session_that_is_opened_in_a_runtime_that_is_not_driven_is_not_waited_for() {
+    let backend = MemoryBackend::new();
+    let mut options = Options::default();
+    options.connect_timeout = SECOND / 5;
+    let coordinator = Coordinator::new(backend.clone(), options).expect("good options");
+    backend.inject(Call::Open, Fault::DelayReply(SECOND / 10));
+    let first = one_thread();
+    first.block_on(async { timeout(SECOND / 50, coordinator.lock("x")).await.expect_err("it takes longer") });
+    let second = one_thread();
+    let closed = second.block_on(async { timeout(5 * SECOND, coordinator.close()).await.expect("in time") });
+    closed.expect("there is no session yet");
+    let guard = second.block_on(async { timeout(5 * SECOND, coordinator.lock("x")).await.expect("in time") });
+    let guard = guard.expect("granted");
+    drop(first);
+    second.block_on(guard.verify()).expect("it stands");
 }
 
 #[test]

@@ -37,6 +37,31 @@ async fn a_session_far_away_outlives_a_broken_connection() {
     guard.verify().await.expect("it stands");
 }
 
+/// Whoever finds the connection broken begins to take the session up, and may be in a runtime that nobody drives from then on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_caller_whose_runtime_stops_does_not_keep_the_session_from_coming_back() {
+    let zookeeper = Setup::single().start().await;
+    let proxy = Proxy::start(zookeeper.nodes[0].client).await.expect("a proxy");
+    let holder = coordinator(&proxy.address().to_string(), "ttl=6s").await;
+    let guard = holder.lock("x").await.expect("granted");
+    proxy.set(Proxied::Cut);
+    sleep(Duration::from_millis(50)).await;
+    proxy.set(Proxied::Delay(Duration::from_millis(200)));
+    let (guard, stopped) = tokio::task::spawn_blocking(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let verified = runtime.block_on(async { timeout(Duration::from_millis(100), guard.verify()).await });
+        verified.expect_err("it takes longer to come back");
+        (guard, runtime)
+    })
+    .await
+    .expect("no panic");
+    proxy.set(Proxied::Pass);
+    let lost = timeout(Duration::from_secs(10), guard.lost()).await;
+    assert!(lost.is_err(), "{lost:?}");
+    guard.verify().await.expect("it stands");
+    stopped.shutdown_background();
+}
+
 /// None of them undoes what another has begun.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crowd_comes_back_by_one_connection() {

@@ -158,7 +158,7 @@ pub(crate) async fn ask_to_resign(
     observer: &Observer,
     to: Option<&ContenderId>,
 ) -> Result<Option<Leader>> {
-    let (Some(first), mut seen) = observer.look(keeper).await? else { return Ok(None) };
+    let (Some(first), mut seen) = observer.look_now(keeper).await? else { return Ok(None) };
     let is_here = |seen: &Snapshot| to.is_none_or(|to| seen.queue.iter().any(|contender| contender.id == *to));
     if let Some(to) = to.filter(|_| !is_here(&seen)) {
         return Err(no_candidate(&observer.queue, to));

@@ -41,16 +41,30 @@ impl Observer {
     pub(crate) async fn look(&self, keeper: &Keeper) -> Result<(Option<Leader>, Snapshot)> {
         loop {
             let seen = keeper.call(|| keeper.session.list(&self.queue)).await?;
-            let Some(first) = seen.queue.first().filter(|first| leads(first)) else { return Ok((None, seen)) };
-            if let Some(leader) = self.read(keeper, first).await? {
-                return Ok((Some(leader), seen));
+            if let Some(leader) = self.first(keeper, &seen).await? {
+                return Ok((leader, seen));
             }
         }
     }
 
+    /// The same as of a moment after the call. Later looks by this session show nothing that is older.
+    pub(crate) async fn look_now(&self, keeper: &Keeper) -> Result<(Option<Leader>, Snapshot)> {
+        let seen = keeper.call(|| keeper.session.list_now(&self.queue)).await?;
+        match self.first(keeper, &seen).await? {
+            Some(leader) => Ok((leader, seen)),
+            None => self.look(keeper).await,
+        }
+    }
+
+    /// Who leads in this queue; nothing if who was first has gone since.
+    async fn first(&self, keeper: &Keeper, seen: &Snapshot) -> Result<Option<Option<Leader>>> {
+        let Some(first) = seen.queue.first().filter(|first| leads(first)) else { return Ok(Some(None)) };
+        Ok(self.read(keeper, first).await?.map(Some))
+    }
+
     /// All that can lead, in their order.
     pub(crate) async fn all(&self, keeper: &Keeper) -> Result<Vec<Leader>> {
-        let seen = keeper.call(|| keeper.session.list(&self.queue)).await?;
+        let seen = keeper.call(|| keeper.session.list_now(&self.queue)).await?;
         let mut all = Vec::new();
         for contender in seen.queue.iter().filter(|contender| leads(contender)) {
             all.extend(self.read(keeper, contender).await?);
@@ -97,14 +111,18 @@ impl Watching {
     }
 
     async fn look(&mut self) -> Result<Option<Leader>> {
-        let keeper = match self.seen.take() {
+        let (keeper, (leader, seen)) = match self.seen.take() {
             Some((keeper, seen)) => {
                 keeper.wait(&self.observer.queue, &seen, Wake::Any).await?;
-                keeper
+                let look = self.observer.look(&keeper).await?;
+                (keeper, look)
             }
-            None => self.coordinator.session_when_up(None).await?,
+            None => {
+                let keeper = self.coordinator.session_when_up(None).await?;
+                let look = self.observer.look_now(&keeper).await?;
+                (keeper, look)
+            }
         };
-        let (leader, seen) = self.observer.look(&keeper).await?;
         self.seen = Some((keeper, seen));
         self.pause = Pause::new();
         Ok(leader)

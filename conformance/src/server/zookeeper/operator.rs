@@ -128,8 +128,12 @@ impl Operator {
 
     /// The same from a server that may be stopped, or about to hang up; `None` if it does not answer.
     pub async fn try_get(&mut self, path: &str) -> Option<(Vec<u8>, Stat)> {
-        self.try_call(9, Request::default().bytes(path.as_bytes())).await?.ok()?;
-        self.try_call(4, Request::default().bytes(path.as_bytes()).byte(0)).await?.ok().map(value)
+        self.try_read(4, path).await.map(value)
+    }
+
+    /// The names below a node, from a server that may be stopped, or about to hang up; `None` if it does not answer.
+    pub async fn try_list(&mut self, path: &str) -> Option<Vec<String>> {
+        self.try_read(8, path).await.map(names)
     }
 
     /// Is one more user from now on.
@@ -180,6 +184,11 @@ impl Operator {
     /// Ends the session, and says whether the server has agreed.
     pub async fn close(mut self) -> bool {
         self.try_call(-11, Request::default()).await.is_some_and(|answer| answer.is_ok())
+    }
+
+    async fn try_read(&mut self, kind: i32, path: &str) -> Option<Answer> {
+        self.try_call(9, Request::default().bytes(path.as_bytes())).await?.ok()?;
+        self.try_call(kind, Request::default().bytes(path.as_bytes()).byte(0)).await?.ok()
     }
 
     /// A read that misses nothing that was answered before it began.
