@@ -5,10 +5,8 @@ use std::{
     env,
     fs::{self, File},
     io,
-    net::TcpListener,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    sync::atomic::{AtomicU16, Ordering},
     time::Duration,
 };
 
@@ -21,27 +19,12 @@ use tokio::{
 
 pub mod etcd;
 mod place;
-
-pub use self::place::Place;
+mod ports;
 pub mod postgres;
 pub mod s3;
 pub mod zookeeper;
 
-/// A port of this machine that nobody listens on: below those that outgoing connections take, so that it stays free over a restart.
-pub fn free_port() -> u16 {
-    const FIRST: u16 = 12_000;
-    const COUNT: u16 = 18_000;
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let start = u16::try_from(std::process::id() % u32::from(COUNT)).unwrap_or(0);
-    for _ in 0..COUNT {
-        let offset = NEXT.fetch_add(1, Ordering::Relaxed);
-        let port = FIRST + (start.wrapping_mul(37) % COUNT + offset % COUNT) % COUNT;
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
-        }
-    }
-    panic!("no port from {FIRST} on is free");
-}
+pub use self::{place::Place, ports::free_port};
 
 /// A process that a test has started: the only kind that it may stop or kill.
 #[derive(Debug)]
