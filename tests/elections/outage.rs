@@ -139,5 +139,7 @@ outages! {
     one_leads_after_two_ttls_on_zookeeper: TWO, Service::zookeeper().await;
     one_leads_after_ten_ttls_on_zookeeper: TEN, Service::zookeeper().await;
     half_a_ttl_right_after_a_keep_alive_ends_no_term_on_sqlite: RIGHT_AFTER_A_KEEP_ALIVE, Service::sqlite();
+    one_leads_after_one_ttl_on_sqlite: ONE, Service::sqlite();
     one_leads_after_two_ttls_on_sqlite: TWO, Service::sqlite();
+    one_leads_after_ten_ttls_on_sqlite: TEN, Service::sqlite();
 }
