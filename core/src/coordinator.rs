@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::{
     backend::Backend,
@@ -53,6 +53,8 @@ struct Shared {
     session: Mutex<Option<Keeper>>,
     /// Held while a session is opened, so that it is one at a time.
     opening: tokio::sync::Mutex<()>,
+    /// When the last opening began.
+    began: Mutex<Instant>,
 }
 
 /// How one try to be granted ended.
@@ -72,7 +74,8 @@ impl Coordinator {
     pub fn new(backend: impl Backend, options: Options) -> Result<Self> {
         options.check()?;
         let backend = Arc::new(backend);
-        let shared = Shared { backend, options, session: Mutex::default(), opening: tokio::sync::Mutex::default() };
+        let began = Mutex::new(Instant::now());
+        let shared = Shared { backend, options, session: Mutex::default(), opening: Default::default(), began };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -335,10 +338,21 @@ impl Shared {
         self.session.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Nobody else opens a session meanwhile; unless the runtime of one who has begun to is not driven any more: that one would never be done.
+    /// Nobody else opens a session meanwhile; unless one who has begun to takes longer than it can: its runtime is not driven any more, and it
+    /// would be waited for for ever.
     async fn alone(&self) -> Option<tokio::sync::MutexGuard<'_, ()>> {
         let limit = self.options.connect_timeout.saturating_mul(3); // it opens, and settles the token base
-        timeout(limit, self.opening.lock()).await.ok()
+        let began = || self.began.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let before = *began();
+            if let Ok(alone) = timeout(limit.saturating_sub(before.elapsed()), self.opening.lock()).await {
+                *began() = Instant::now();
+                return Some(alone);
+            }
+            if *began() == before {
+                return None;
+            }
+        }
     }
 
     fn replace(&self, keeper: Option<Keeper>) -> Option<Keeper> {

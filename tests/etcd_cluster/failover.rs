@@ -117,8 +117,8 @@ async fn one_after_the_other(release: Release, faults: &[bool]) {
         let mut leaders = 0;
         for at in [leader, second, third] {
             leaders += usize::from(strike(&mut etcd, at, *kill, &cycles).await);
-            let lost = held.iter().filter(|guard| !guard.is_held()).count();
-            assert_eq!(lost, 0, "lost");
+            let lost: Vec<_> = held.iter().filter(|guard| !guard.is_held()).map(|guard| guard.state()).collect();
+            assert!(lost.is_empty(), "{} lost: {:?}", lost.len(), lost[0]);
         }
         assert!(leaders > 0, "only followers were struck");
     }
