@@ -114,6 +114,8 @@ async fn settings_that_cannot_work_are_refused_with_what_to_write() {
         ("memory://s?ttl=999ms", "write 1s to 24h"),
         ("memory://s?ttl=9000000001s", "write 1s to 24h"),
         ("memory://s?connect_timeout=0s", "connect_timeout = 0s"),
+        ("memory://s?connect_timeout=25h", "is too long: write 24h or less"),
+        ("memory://s?connect_timeout=584542046090years", "is too long: write 24h or less"),
         ("memory://s?require=consensus", "only as strong as 'process'"),
         ("memory://s?tll=5s", "memory has no setting 'tll': write one of backend, hosts, namespace"),
         ("memory://s?ca=/x.pem", "memory has no setting 'ca'"),

@@ -97,13 +97,14 @@ async fn strike(etcd: &mut Etcd, at: usize, kill: bool, cycles: &Cycles) -> bool
     let took = cycles.longest.load(Ordering::Relaxed);
     println!("{fault} of the {role} {at}: longest lock and release {took} ms");
     // A call is given up after a quarter of the ttl, and an election takes a second.
-    assert!(took < 6000, "a call outlasted its limit");
+    assert!(took < 11_000, "a call outlasted its limit");
     is_leader
 }
 
 async fn one_after_the_other(release: Release, faults: &[bool]) {
     let (mut etcd, _alone) = cluster(release).await;
-    let coordinators = [coordinator(&etcd.hosts(), "ttl=10s").await, coordinator(&etcd.hosts(), "ttl=10s").await];
+    // A leader of 3.4 before 3.4.31 that was stopped for longer than what is left of a lease ends it when it goes on.
+    let coordinators = [coordinator(&etcd.hosts(), "ttl=20s").await, coordinator(&etcd.hosts(), "ttl=20s").await];
     let mut held = Vec::new();
     for number in 0..HELD {
         held.push(coordinators[number % 2].lock(&format!("held-{number}")).await.expect("granted"));
