@@ -49,14 +49,7 @@ async fn ask(election: &Election, resign: &Resign) -> Result<Outcome, Outcome> {
         Some(to) if somebody_leads => Some(chosen(&election.candidates().await?, to)?),
         _ => None,
     };
-    let asked = async |to| match election.ask_to_resign(to).await {
-        // It stood in line a moment ago.
-        Err(error) if error.kind() == ErrorKind::Config => {
-            Err(Outcome::Failed { code: code::USAGE, why: error.report() })
-        }
-        asked => Ok(asked?),
-    };
-    let next = if somebody_leads { asked(to.as_ref()).await? } else { None };
+    let next = if somebody_leads { asked(election, to.as_ref()).await? } else { None };
     let is_other = to.is_some() && next.as_ref().map(|leader| &leader.id) != to.as_ref();
     print(show::leader(next.map(Shown::from).as_ref(), resign.json)).await?;
     if is_other {
@@ -65,6 +58,18 @@ async fn ask(election: &Election, resign: &Resign) -> Result<Outcome, Outcome> {
         return Err(Outcome::Failed { code: 1, why });
     }
     Ok(Outcome::Completed(End::Code((!somebody_leads).into())))
+}
+
+/// What the leader has done of it. The chosen one stood in line a moment ago; if it has gone since, that is no fault of the settings.
+async fn asked(election: &Election, to: Option<&ContenderId>) -> Result<Option<Leader>, Outcome> {
+    let answer = election.ask_to_resign(to).await;
+    if let (Err(error), Some(to)) = (&answer, to)
+        && error.kind() == ErrorKind::Config
+        && election.candidates().await.is_ok_and(|all| all.iter().all(|candidate| candidate.id != *to))
+    {
+        return Err(Outcome::Failed { code: code::USAGE, why: error.report() });
+    }
+    Ok(answer?)
 }
 
 /// The candidate with this id, or the only one with this value.

@@ -51,6 +51,10 @@ impl Session for BareSession {
         self.0.list(queue).await
     }
 
+    async fn list_now(&self, queue: &QueueName) -> Result<Snapshot> {
+        self.0.list_now(queue).await
+    }
+
     async fn wait(&self, queue: &QueueName, seen: &Snapshot, wake: Wake<'_>) -> Result<()> {
         self.0.wait(queue, seen, wake).await
     }

@@ -217,6 +217,10 @@ impl Session for FlakySession {
         self.way.call(self.inner.list(queue)).await
     }
 
+    async fn list_now(&self, queue: &QueueName) -> Result<Snapshot> {
+        self.way.call(self.inner.list_now(queue)).await
+    }
+
     async fn wait(&self, queue: &QueueName, seen: &Snapshot, wake: Wake<'_>) -> Result<()> {
         self.way.call(self.inner.wait(queue, seen, wake)).await
     }

@@ -101,7 +101,7 @@ impl<B: Backend + ?Sized> Backend for Arc<B> {
 /// 1. *Order.* An entry never appears in front of one that was already visible to anyone.
 /// 2. *Tokens.* In one queue tokens rise in queue order, for as long as the service's data exists.
 /// 3. *Life.* An entry ends by `leave`, by `close`, or after its session's deadline; never sooner, except by an operator.
-/// 4. *Freshness.* A snapshot is no older than this session's last completed call.
+/// 4. *Freshness.* A snapshot is no older than this session's last completed call; that of `list_now` is no older than the call itself.
 /// 5. *Retries.* Every call may be repeated after `Unavailable`; the repeat must not do it twice.
 /// 6. *Cancelling.* Dropping any future is allowed at any await; the request may still take effect.
 ///    *Given up is dead:* once `leave(id)` has succeeded, no earlier `enter(id)` may take effect, however late a server gets to it.
@@ -126,8 +126,8 @@ pub trait Session: Debug + Send + Sync + 'static {
     /// The queue, first to last.
     async fn list(&self, queue: &QueueName) -> Result<Snapshot>;
 
-    /// The queue as of a moment after the call: with all in it that had happened before, wherever. The same as [`Session::list`] unless that may
-    /// be older, which clause 4 allows.
+    /// The queue as of a moment after the call: with all in it that had happened before, wherever. [`Session::list`], unless that may be older.
+    /// Decorators hand it on.
     async fn list_now(&self, queue: &QueueName) -> Result<Snapshot> {
         self.list(queue).await
     }

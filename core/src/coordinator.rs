@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
 use crate::{
     backend::Backend,
@@ -16,6 +16,7 @@ use crate::{
     health::Health,
     holder::Holder,
     keeper::{Keeper, Pause, Trouble, no_answer, unattended},
+    opening::Openings,
     options::Options,
     place::{Entry, Look},
     queue::QueueName,
@@ -51,10 +52,7 @@ struct Shared {
     backend: Arc<dyn Backend>,
     options: Options,
     session: Mutex<Option<Keeper>>,
-    /// Held while a session is opened, so that it is one at a time.
-    opening: tokio::sync::Mutex<()>,
-    /// When the last opening began.
-    began: Mutex<Instant>,
+    opening: Openings,
 }
 
 /// How one try to be granted ended.
@@ -74,8 +72,8 @@ impl Coordinator {
     pub fn new(backend: impl Backend, options: Options) -> Result<Self> {
         options.check()?;
         let backend = Arc::new(backend);
-        let began = Mutex::new(Instant::now());
-        let shared = Shared { backend, options, session: Mutex::default(), opening: Default::default(), began };
+        let opening = Openings::new(options.connect_timeout.saturating_mul(3)); // it opens, and settles the token base
+        let shared = Shared { backend, options, session: Mutex::default(), opening };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -189,7 +187,7 @@ impl Coordinator {
     /// What the backend failed with; the session expires then.
     pub async fn close(&self) -> Result<()> {
         let keeper = {
-            let _one = self.shared.alone().await;
+            let _alone = self.shared.opening.alone().await;
             self.shared.replace(None)
         };
         match keeper {
@@ -316,13 +314,15 @@ impl Coordinator {
         }
         let shared = self.shared.clone();
         let opening = tokio::spawn(async move {
-            let _one = shared.alone().await;
+            let alone = shared.opening.alone().await;
             if let Some(keeper) = usable(&shared) {
                 return Ok(keeper);
             }
             drop(shared.replace(None));
             let keeper = shared.open().await?;
-            shared.replace(Some(keeper.clone()));
+            if !alone.is_superseded() {
+                shared.replace(Some(keeper.clone()));
+            }
             Ok(keeper)
         });
         opening.await.unwrap_or_else(|ended| {
@@ -336,23 +336,6 @@ impl Shared {
     /// The session that was opened last, whatever has become of it.
     fn present(&self) -> Option<Keeper> {
         self.session.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Nobody else opens a session meanwhile; unless one who has begun to takes longer than it can: its runtime is not driven any more, and it
-    /// would be waited for for ever.
-    async fn alone(&self) -> Option<tokio::sync::MutexGuard<'_, ()>> {
-        let limit = self.options.connect_timeout.saturating_mul(3); // it opens, and settles the token base
-        let began = || self.began.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
-            let before = *began();
-            if let Ok(alone) = timeout(limit.saturating_sub(before.elapsed()), self.opening.lock()).await {
-                *began() = Instant::now();
-                return Some(alone);
-            }
-            if *began() == before {
-                return None;
-            }
-        }
     }
 
     fn replace(&self, keeper: Option<Keeper>) -> Option<Keeper> {

@@ -119,14 +119,11 @@ impl Drivers {
     }
 }
 
-/// Says what to write, where it may be the hosts that are wrong.
+/// Says what to write, where it may be the hosts that are wrong, unless it says so already.
 fn not_reached(error: Error, config: &Config) -> Error {
-    let Config { backend, hosts, connect_timeout, .. } = config;
-    if error.kind() != ErrorKind::Unavailable || hosts.is_empty() {
+    let report = error.report();
+    if error.kind() != ErrorKind::Unavailable || config.hosts.is_empty() || report.contains("write ") {
         return error;
     }
-    let limit = connect_timeout.as_millis();
-    let message =
-        format!("no server of {backend} serves within {limit} ms: write hosts that do, or a longer connect_timeout");
-    Error::new(ErrorKind::Unavailable, message).with_source(error)
+    Error::new(error.kind(), format!("{report}: write hosts that serve, or a longer connect_timeout"))
 }

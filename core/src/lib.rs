@@ -56,6 +56,7 @@ mod holding;
 mod keeper;
 mod memory;
 mod once;
+mod opening;
 mod options;
 mod place;
 mod queue;

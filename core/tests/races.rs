@@ -126,6 +126,10 @@ impl Session for Hooked<Box<dyn Session>> {
         self.inner.list(queue).await
     }
 
+    async fn list_now(&self, queue: &QueueName) -> Result<Snapshot> {
+        self.inner.list_now(queue).await
+    }
+
     async fn wait(&self, queue: &QueueName, seen: &Snapshot, wake: Wake<'_>) -> Result<()> {
         self.inner.wait(queue, seen, wake).await
     }

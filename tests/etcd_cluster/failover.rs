@@ -96,8 +96,8 @@ async fn strike(etcd: &mut Etcd, at: usize, kill: bool, cycles: &Cycles) -> bool
     cycles.all_go_on("all serve again").await;
     let took = cycles.longest.load(Ordering::Relaxed);
     println!("{fault} of the {role} {at}: longest lock and release {took} ms");
-    // A call is given up after a quarter of the ttl, and an election takes a second.
-    assert!(took < 11_000, "a call outlasted its limit");
+    // Of two calls each may be given up after a quarter of the ttl, and an election takes a second.
+    assert!(took < 13_000, "a call outlasted its limit");
     is_leader
 }
 

@@ -124,7 +124,7 @@ async fn servers_that_are_not_there_or_do_not_answer_are_told_within_the_limit()
         let error = refused(&hosts, "connect_timeout=2s", Duration::from_millis(2500)).await;
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{hosts}");
         assert!(error.report().contains("127.0.0.1:"), "{hosts}: {}", error.report());
-        assert!(error.report().contains("write hosts that do, or a longer connect_timeout"), "{}", error.report());
+        assert!(error.report().contains("write hosts that serve, or a longer connect_timeout"), "{}", error.report());
     }
     let error = tenure::connect("zk:").await.expect_err("no server is named");
     assert!(error.kind() == ErrorKind::Config && error.to_string().contains("write zk://host"), "{error}");

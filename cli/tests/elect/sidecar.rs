@@ -109,8 +109,8 @@ fn without_a_command_it_resigns_only_when_nobody_may_act_on_its_word() {
 /// What came before does not make it deaf for TERM, and TERM does not cut short what was promised; a second one does.
 #[test]
 fn told_to_end_while_it_keeps_its_word_it_campaigns_no_more() {
-    for signals in [1, 2] {
-        let room = Room::with_ttl("5s");
+    for (signals, ttl) in [(1, "5s"), (2, "15s")] {
+        let room = Room::with_ttl(ttl);
         let mut a = start(&room, "a", &[]);
         until("it to lead", || metric(a.address, "tenure_election_is_leader") == 1.0);
         let told = Instant::now();

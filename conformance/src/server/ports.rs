@@ -11,6 +11,8 @@ use std::{
 
 /// Below those that outgoing connections take.
 const ALL: Range<u16> = 12_000..30_000;
+/// The same for everybody, whatever their own folder for temporary files is.
+const FOLDER: &str = "/tmp";
 /// How many one process claims at a time.
 const BLOCK: u16 = 100;
 
@@ -32,9 +34,12 @@ pub fn free_port() -> u16 {
         if let Some(port) = claims.left.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()) {
             return port;
         }
-        let folder = std::env::temp_dir();
-        let claimed = ALL.step_by(usize::from(BLOCK)).find_map(|first| Some((first, claim(&folder, first).ok()?)));
-        let (first, file) = claimed.expect("no ports are left: other tests have claimed all of them");
+        let (first, file) = ALL
+            .step_by(usize::from(BLOCK))
+            .find_map(|first| Some((first, claim(Path::new(FOLDER), first).ok()?)))
+            .unwrap_or_else(|| {
+                panic!("no ports are left: other tests have claimed them all, or {FOLDER} is not writable")
+            });
         claims.files.push(file);
         claims.left = first..first + BLOCK;
     }

@@ -22,12 +22,12 @@ impl Drop for Replica {
     }
 }
 
-fn start(folder: &std::path::Path) -> Replica {
+fn start(folder: &std::path::Path, ttl: &str) -> Replica {
     let mut command = Command::new(env!("CARGO_BIN_EXE_replicated-service"));
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("TENURE_")) {
         command.env_remove(name);
     }
-    command.env("TENURE_URL", format!("sqlite:{}?ttl=2s", folder.join("tenure.db").display()));
+    command.env("TENURE_URL", format!("sqlite:{}?ttl={ttl}", folder.join("tenure.db").display()));
     command.arg("127.0.0.1:0").arg(folder.join("notes.db")).stdin(Stdio::null()).stdout(Stdio::piped());
     let mut process = command.spawn().expect("it starts");
     let mut line = String::new();
@@ -76,14 +76,14 @@ fn follow(address: &str, method: &str, body: &str) -> (String, Answer) {
 #[test]
 fn the_leader_is_killed_and_the_redirects_follow_the_next_one() {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut replicas: Vec<_> = (0..3).map(|_| start(folder.path())).collect();
+    let mut replicas: Vec<_> = (0..3).map(|_| start(folder.path(), "2s")).collect();
     let (mut leader, _) = follow(&replicas[0].address, "POST", "note 0");
     for round in 1..=3 {
         let position = replicas.iter().position(|replica| replica.address == leader).expect("one of them");
         let mut killed = replicas.remove(position);
         killed.process.kill().expect("kill -9");
         killed.process.wait().expect("it is gone");
-        replicas.push(start(folder.path()));
+        replicas.push(start(folder.path(), "2s"));
         let start = Instant::now();
         let (next, _) = follow(&replicas[0].address, "POST", &format!("note {round}"));
         assert!(start.elapsed() < Duration::from_millis(2000 + 2500), "{:?}", start.elapsed());
@@ -104,7 +104,7 @@ fn the_leader_is_killed_and_the_redirects_follow_the_next_one() {
 #[test]
 fn a_leader_that_stops_hands_over_at_once() {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut replicas: Vec<_> = (0..2).map(|_| start(folder.path())).collect();
+    let mut replicas: Vec<_> = (0..2).map(|_| start(folder.path(), "20s")).collect();
     let (leader, _) = follow(&replicas[0].address, "POST", "a");
     let position = replicas.iter().position(|replica| replica.address == leader).expect("one of them");
     let mut old = replicas.remove(position);
@@ -113,9 +113,9 @@ fn a_leader_that_stops_hands_over_at_once() {
     let start = Instant::now();
     // Until it has heard that it is to stop, it leads.
     while follow(&replicas[0].address, "POST", "b").0 == leader {
-        assert!(start.elapsed() < Duration::from_secs(2), "it took the whole ttl");
         thread::sleep(Duration::from_millis(10));
     }
+    assert!(start.elapsed() < Duration::from_secs(10), "it took the whole ttl");
     assert_eq!(follow(&replicas[0].address, "POST", "c").0, replicas[0].address);
     let start = Instant::now();
     let status = loop {
