@@ -43,9 +43,9 @@ mod url;
 ///     namespace = "billing"
 ///     ttl = "15s"
 ///     require = "consensus"
-/// "#).unwrap();
+/// "#)?;
 /// assert_eq!(same, config);
-/// # Ok::<(), tenure_core::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]

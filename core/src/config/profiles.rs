@@ -23,11 +23,11 @@ use crate::error::Result;
 ///
 ///     [profile.test]
 ///     namespace = "test"
-/// "#).unwrap();
+/// "#)?;
 /// let drivers = Drivers::new().with(MemoryDriver);
 /// let config = Sources::new(&drivers).profiles("tenure.toml", profiles).profile("--profile", "test").find()?;
 /// assert_eq!(config, "memory://shop/test?ttl=20s".parse()?);
-/// # Ok::<(), tenure_core::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Default, Deserialize)]
 pub struct Profiles {
